@@ -96,7 +96,8 @@ class Lakehouse:
 
     def environment(self, **more: str) -> dict[str, str]:
         """A clean environment that knows nothing but where the state lies."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CDC_", "DAGSTER_", "AWS_"))}
+        ours = ("CDC_", "DAGSTER_", "AWS_", "STORAGE_EMULATOR_HOST")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         return {
             **kept,
             "CDC_HOME": str(self.home),

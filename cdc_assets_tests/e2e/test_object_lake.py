@@ -1,4 +1,4 @@
-"""The examples with their lake in the stack's S3 endpoint: the chain, its checks and its comparison, and nothing on the disk."""
+"""The examples with their lake in a store of the stack: the chain, its checks and its comparison, and nothing on the disk."""
 
 from __future__ import annotations
 
@@ -17,25 +17,35 @@ from cdc_assets_tests.e2e.source_rows import source_rows
 from cdc_assets_tests.support.lake.delta_reader import read
 
 pytestmark = [pytest.mark.e2e, pytest.mark.all]
-LAKE = "s3a://cdc-lake/of/tests"
 
 
 class ObjectLakehouse(Lakehouse):
-    """Its lake is in the S3 endpoint that it starts itself."""
+    """Its lake is in an endpoint that it starts itself."""
+
+    lake: str
 
     def environment(self, **more: str) -> dict[str, str]:
-        return super().environment(CDC_LAKE=LAKE, **more)
+        return super().environment(CDC_LAKE=self.lake, **more)
 
 
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectLakehouse]:
-    with own_lakehouse(ObjectLakehouse, tmp_path_factory.mktemp("sources")) as made:
+class S3Lakehouse(ObjectLakehouse):
+    lake = "s3a://cdc-lake/of/tests"
+
+
+class GcsLakehouse(ObjectLakehouse):
+    lake = "gs://cdc-lake/of/tests"
+
+
+@pytest.fixture(scope="module", params=[S3Lakehouse, GcsLakehouse])
+def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectLakehouse]:
+    kind: type[ObjectLakehouse] = request.param
+    with own_lakehouse(kind, tmp_path_factory.mktemp("sources")) as made:
         yield made
 
 
 def test_up_fills_the_lake(house: ObjectLakehouse) -> None:
     assert "failed" not in house.up_output
-    assert house.addresses["CDC_LAKE"] == LAKE
+    assert house.addresses["CDC_LAKE"] == house.lake
     assert not [*(house.home / "lake").rglob("_delta_log")]
 
 
@@ -46,11 +56,11 @@ def test_changes_arrive_and_compare_equal(house: ObjectLakehouse, monkeypatch: p
         waited = json.loads(house.cdc("wait", "--timeout", "600", "-o", "json", timeout=700).stdout)["sources"]
         expected = {table: source_rows(world, table) for table in ("country", "city")}
     for name, value in house.addresses.items():
-        if name.startswith("AWS_"):
+        if name.startswith(("AWS_", "STORAGE_")):
             monkeypatch.setenv(name, value)
     for table, (columns, rows) in expected.items():
         assert waited["world"]["tables"][table]["version"] > 0
-        found = read(f"{LAKE}/silver/world/{table}")
+        found = read(f"{house.lake}/silver/world/{table}")
         assert Counter(_plain(row[name] for name in columns) for row in found) == rows, table
     told = house.cdc("reconcile", timeout=1500)
     assert told.returncode == 0

@@ -35,15 +35,18 @@ def test_the_committed_lock_holds_every_declared_coordinate() -> None:
     assert not plugin & {"connect-api", "kafka-clients", "slf4j-api"}
     with_s3 = {name for name, jars in lock.sets.items() if any("hadoop-aws" in jar.gav for jar in jars)}
     assert with_s3 == {"spark-s3"}
+    assert {name for name, jars in lock.sets.items() if any("gcs-connector" in jar.gav for jar in jars)} == {"spark-gcs"}
 
 
 def test_the_jars_of_a_store_are_fetched_only_for_a_lake_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CDC_LAKE", raising=False)
-    assert "spark-s3" not in plan.jar_sets()
+    of_stores = {"spark-s3", "spark-gcs"}
+    assert not of_stores & {*plan.jar_sets()}
     monkeypatch.setenv("CDC_LAKE", "/data/lake")
-    assert "spark-s3" not in plan.jar_sets()
-    monkeypatch.setenv("CDC_LAKE", "s3a://lake/of/ours")
-    assert "spark-s3" in plan.jar_sets()
+    assert not of_stores & {*plan.jar_sets()}
+    for root, name in (("s3a://lake/of/ours", "spark-s3"), ("gs://lake/of/ours", "spark-gcs")):
+        monkeypatch.setenv("CDC_LAKE", root)
+        assert of_stores & {*plan.jar_sets()} == {name}
 
 
 def test_a_lock_reads_back_as_written_and_as_toml(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from spark.lake.place import StorePlace
 _CLIENTS: dict[tuple[str | None, ...], Any] = {}
 
 
-class StoredObject(NamedTuple):
+class FoundObject(NamedTuple):
     """An object as a list tells it: its key, its bytes, and when it was written."""
 
     key: str
@@ -34,7 +34,7 @@ class AgedObject(NamedTuple):
 class Page(NamedTuple):
     """A part of what is right below a prefix: its objects, and the prefixes of its folders."""
 
-    objects: Sequence[StoredObject]
+    objects: Sequence[FoundObject]
     folders: Sequence[str]
 
 
@@ -78,7 +78,7 @@ class Bucket(ABC):
         """Remove the object; one that is gone is no error."""
 
 
-def kept_client(variables: Sequence[str], make: Callable[[], Any]) -> Any:
+def client_of_process(variables: Sequence[str], make: Callable[[], Any]) -> Any:
     """The store's client, one per process and for each value of the variables that say how the store is reached: to make one
     costs as much as twenty requests."""
     key = (*(os.environ.get(name) for name in variables), make.__qualname__, str(os.getpid()))

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from typing_extensions import override
 
 from spark.errors import LakeStoreError
-from spark.lake.bucket import AgedObject, Bucket, Page, StoredObject, kept_client
+from spark.lake.bucket import AgedObject, Bucket, FoundObject, Page, client_of_process
 from spark.lake.store_options import ANSWER_SECONDS, CONNECT_SECONDS, GOOGLE_VARIABLES, GcsAccess, gcs_access
 
 Answer = TypeVar("Answer")
@@ -46,7 +46,7 @@ class GcsBucket(Bucket):
         asked = {"prefix": prefix, "start_offset": after or None, "delimiter": "/", "fields": _LISTED}
         pages = self._answer("list", prefix, lambda: self._list(**asked).pages)
         while (page := self._answer("list", prefix, lambda: next(pages, None))) is not None:
-            objects = [StoredObject(blob.name, int(blob.size), _whole_seconds(blob)) for blob in page]
+            objects = [FoundObject(blob.name, int(blob.size), _whole_seconds(blob)) for blob in page]
             yield Page(objects, sorted(page.prefixes))
 
     @override
@@ -83,7 +83,7 @@ class GcsBucket(Bucket):
 
     @cached_property
     def _access(self) -> GcsAccess:
-        found: GcsAccess = kept_client(GOOGLE_VARIABLES, gcs_access)
+        found: GcsAccess = client_of_process(GOOGLE_VARIABLES, gcs_access)
         return found
 
     @cached_property
@@ -126,8 +126,8 @@ class GcsBucket(Bucket):
         try:
             return ask()
         except google.NotFound as error:
-            # Of a bucket that is not there each request says the same.
-            if what in _OF_OBJECTS and "bucket does not exist" not in str(error):
+            # Of a bucket that is not there each request says the same: to list it, or to write, tells.
+            if what in _OF_OBJECTS:
                 raise FileNotFoundError(f"{place}: there is none") from error
             raise LakeStoreError(f"{place}: {_first_line(error)}") from error
         except GoogleAuthError as error:

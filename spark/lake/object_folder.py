@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from typing_extensions import override
 
-from spark.lake.bucket import AgedObject, Bucket, Page, StoredObject
+from spark.lake.bucket import AgedObject, Bucket, FoundObject, Page
 from spark.lake.folder import FileFacts, LakeFolder, is_hidden
 from spark.lake.place import StorePlace, store_place
 
@@ -112,5 +112,5 @@ def _last(key: str) -> str:
     return key.rpartition("/")[2]
 
 
-def _facts(found: StoredObject) -> FileFacts:
+def _facts(found: FoundObject) -> FileFacts:
     return FileFacts(_last(found.key), found.size, found.at)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from typing_extensions import override
 
 from spark.errors import LakeStoreError
-from spark.lake.bucket import AgedObject, Bucket, Page, StoredObject, kept_client
+from spark.lake.bucket import AgedObject, Bucket, FoundObject, Page, client_of_process
 from spark.lake.conditional_put import put_unless_there
 from spark.lake.store_options import AWS_VARIABLES, s3_client
 
@@ -42,7 +42,7 @@ class S3Bucket(Bucket):
         while True:
             page = self._answer("list", prefix, lambda: self._client.list_objects_v2(**asked))
             folders = [each["Prefix"] for each in page.get("CommonPrefixes", ())]
-            yield Page([_stored(item) for item in page.get("Contents", ())], folders)
+            yield Page([_object_of(item) for item in page.get("Contents", ())], folders)
             if not page.get("IsTruncated"):
                 return
             asked["ContinuationToken"] = page["NextContinuationToken"]
@@ -69,7 +69,7 @@ class S3Bucket(Bucket):
 
     @cached_property
     def _client(self) -> Any:
-        return kept_client(AWS_VARIABLES, s3_client)
+        return client_of_process(AWS_VARIABLES, s3_client)
 
     def _put(self, key: str, content: bytes, **condition: str) -> None:
         asked = {"Bucket": self.name, "Key": key, "Body": content, **condition}
@@ -93,8 +93,8 @@ class S3Bucket(Bucket):
             raise LakeStoreError(f"{place}: {error}; set AWS_… (docs/how-to/object-store-lake.md)") from error
 
 
-def _stored(item: Mapping[str, Any]) -> StoredObject:
-    return StoredObject(item["Key"], int(item["Size"]), item["LastModified"].timestamp())
+def _object_of(item: Mapping[str, Any]) -> FoundObject:
+    return FoundObject(item["Key"], int(item["Size"]), item["LastModified"].timestamp())
 
 
 def _time_told(answer: Mapping[str, Any]) -> float:

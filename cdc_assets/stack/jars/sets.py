@@ -107,6 +107,8 @@ SETS: dict[str, JarSet] = {
             *("io.netty:", "org.slf4j:", "commons-codec:", "commons-logging:", "org.apache.httpcomponents:"),
         ),
     ),
+    # For a lake on gs:// alone. With all that it calls inside, under names of its own.
+    "spark-gcs": JarSet(("com.google.cloud.bigdataoss:gcs-connector:jar:shaded:3.1.18",), transitive=False),
     # For `cdc bench --peers` alone, which fetches it when it is asked for.
     "iceberg": JarSet((f"org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:{ICEBERG}",), transitive=False),
     # Without the other clouds' clients, and of AWS's only what its classes name: it serves from the local disk here. Its jar

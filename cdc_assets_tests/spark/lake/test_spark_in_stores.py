@@ -1,15 +1,16 @@
-"""A live PostgreSQL into a lake in the stack's S3 endpoint: tasks and Spark write in turns, and reconcile finds nothing."""
+"""A live PostgreSQL into a lake in the stack's S3 and GCS: tasks and Spark write in turns, and reconcile finds nothing."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
+from cdc_assets_tests.spark.lake.conftest import OF_STORES
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
@@ -28,37 +29,52 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 TABLES = [{"name": "public.coin", "history": "scd2"}, "public.toss"]
 DDL = """
+DROP TABLE IF EXISTS coin, toss;
 CREATE TABLE coin (id int PRIMARY KEY, face text, worth numeric(12,2), minted date);
 CREATE TABLE toss (coin int, up boolean);
 ALTER TABLE coin REPLICA IDENTITY FULL;
 INSERT INTO coin SELECT i, 'face ' || i, i / 7.0, '2026-01-01'::date + i FROM generate_series(1, 400) i;
 INSERT INTO toss SELECT i, i % 3 = 0 FROM generate_series(1, 90) i;
 """
-ROOT = f"s3a://cdc-backup/{uuid.uuid4().hex}"
+
+
+class Store(NamedTuple):
+    """An endpoint's variables, the jars that reach it, and the root of the lake in it."""
+
+    variables: dict[str, str]
+    jars: str
+    root: str
+
+
+@pytest.fixture(scope="module", params=[*OF_STORES])
+def store(request: pytest.FixtureRequest) -> Store:
+    variables = request.getfixturevalue(f"{request.param}_variables")
+    return Store(variables, f"spark-{request.param}", f"{OF_STORES[request.param]}://cdc-backup/{uuid.uuid4().hex}")
 
 
 @pytest.fixture(scope="module")
-def remote_s3(s3_variables: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def remote_of_store(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**s3_variables, **spark_variables(ROOT)}.items():
+        for name, value in {**store.variables, **spark_variables(store.root)}.items():
             patch.setenv(name, value)
-        with spark_connect(tmp_path_factory.mktemp("s3-spark"), conf=spark_conf(ROOT), jars=["spark-s3"]) as (address, _):
+        folder = tmp_path_factory.mktemp("spark-of-store")
+        with spark_connect(folder, conf=spark_conf(store.root), jars=[store.jars]) as (address, _):
             yield address
 
 
 @pytest.fixture(scope="module")
-def session_s3(remote_s3: str) -> Iterator[SparkSession]:
-    session = connect(remote_s3)
+def session_of_store(remote_of_store: str) -> Iterator[SparkSession]:
+    session = connect(remote_of_store)
     yield session
     session.stop()
 
 
 @pytest.fixture(scope="module")
-def chain(live: LiveSource, remote_s3: str, session_s3: SparkSession) -> Iterator[SmallChain]:
-    own = replace(live, name="objects")
+def chain(live: LiveSource, store: Store, remote_of_store: str, session_of_store: SparkSession) -> Iterator[SmallChain]:
+    own = replace(live, name=f"objects_{store.jars[6:]}")
     with own.connection() as connection:
         connection.execute(DDL)
-    with small_chain(own, remote_s3, session_s3, ROOT, TABLES) as made:
+    with small_chain(own, remote_of_store, session_of_store, store.root, TABLES) as made:
         yield made
 
 
@@ -82,7 +98,7 @@ def only_equal(chain: SmallChain) -> None:
 
 def test_the_first_load_is_equal(chain: SmallChain) -> None:
     only_equal(chain)
-    committed = bronze_committed(f"{ROOT}/bronze/objects")
+    committed = bronze_committed(f"{chain.root}/bronze/{chain.source.name}")
     assert committed is not None
     assert sum(topic.records for topic in committed.topics.values()) == 490
     assert silver_rows(chain.silver("coin")) == 400
@@ -94,7 +110,7 @@ def test_tasks_and_spark_write_one_table_in_turns(chain: SmallChain) -> None:
 
     coin = chain.source.table("coin")
     found = catalogue_of(chain.platform, chain.source, [coin])
-    spec = silver_spec(ROOT, chain.source, coin, found[coin.id])
+    spec = silver_spec(chain.root, chain.source, coin, found[coin.id])
     for turn in range(4):
         change(
             chain,
@@ -125,19 +141,23 @@ def test_a_history_is_proven(chain: SmallChain) -> None:
 
     coin = chain.source.table("coin")
     found = catalogue_of(chain.platform, chain.source, [coin])
-    spec = silver_spec(ROOT, chain.source, coin, found[coin.id])
+    spec = silver_spec(chain.root, chain.source, coin, found[coin.id])
     for number in range(2):
         change(chain, f"UPDATE coin SET face = 'f{number}' WHERE id < 50")
         chain.advance()
-        history_job.run(chain.session, history_spec(ROOT, chain.source, coin, spec))
+        history_job.run(chain.session, history_spec(chain.root, chain.source, coin, spec))
     passed, told, counted = chain.history_told("coin")
     assert passed, told
     assert counted[0] > counted[1] > 0
 
 
-def test_secrets_are_in_no_commit_and_no_setting(chain: SmallChain, s3_variables: dict[str, str]) -> None:
-    secret = s3_variables["AWS_SECRET_ACCESS_KEY"]
-    for path in (chain.silver("coin"), f"{ROOT}/bronze/objects"):
+def test_secrets_are_in_no_commit_and_no_setting(chain: SmallChain, store: Store) -> None:
+    if "AWS_SECRET_ACCESS_KEY" not in store.variables:
+        # GCS's endpoint has no key.
+        assert not any("credential" in name.lower() for name in spark_conf(store.root))
+        return
+    secret = store.variables["AWS_SECRET_ACCESS_KEY"]
+    for path in (chain.silver("coin"), f"{chain.root}/bronze/{chain.source.name}"):
         assert secret not in str(newest_commits(path, None))
     assert secret not in str(chain.session.sql("SET").collect())
-    assert secret not in str(spark_conf(ROOT))
+    assert secret not in str(spark_conf(store.root))
