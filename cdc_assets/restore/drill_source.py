@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from cdc_assets import names
@@ -85,10 +84,8 @@ def drill_source(platform: Platform, source: BaseSource, say: Say, *, keep: bool
 
 
 def remove_lake(path: str) -> None:
-    """Everything below the folder of a scratch lake."""
-    folder = open_folder(path)
-    with suppress(FileNotFoundError):
-        folder.filesystem.delete_dir_contents("", missing_dir_ok=True, accept_root_dir=True)
+    """A scratch lake, with its folder."""
+    open_folder(path).remove_all()
 
 
 def _choose(lake: str, source: BaseSource, table: Table, found: BackedUpTable) -> Chosen | DrilledTable:

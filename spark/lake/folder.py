@@ -6,10 +6,12 @@ Names are relative to the folder, with slashes. What a local disk does stays pla
 from __future__ import annotations
 
 import os
+import shutil
 import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -79,6 +81,10 @@ class LakeFolder(ABC):
     @abstractmethod
     def delete(self, name: str) -> None:
         """Remove a file; one that is gone is no error."""
+
+    @abstractmethod
+    def remove_all(self) -> None:
+        """Remove the folder with all that is in it; none is no error."""
 
     @abstractmethod
     def make(self) -> None:
@@ -187,6 +193,11 @@ class LocalFolder(LakeFolder):
     @override
     def delete(self, name: str) -> None:
         self._file(name).unlink(missing_ok=True)
+
+    @override
+    def remove_all(self) -> None:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.path)
 
     @override
     def make(self) -> None:

@@ -53,12 +53,7 @@ def _common_folder(one: str, other: str) -> tuple[str, tuple[str, str]]:
 
 def remove_table(path: str) -> None:
     """Remove a folder with all that is in it; none is no error."""
-    from pyarrow.fs import FileType
-
-    above, _, name = path.rpartition("/")
-    filesystem = open_folder(above).filesystem
-    if filesystem.get_file_info(name).type == FileType.Directory:
-        filesystem.delete_dir(name)
+    open_folder(path).remove_all()
 
 
 def put_content(path: str, content: LiveTable, user_metadata: str) -> int:

@@ -13,7 +13,9 @@ import pytest
 from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.restored_topics import RestoredTopic, read_restored_topics, record_restored
+from cdc_assets.restore.drill_source import remove_lake
 from cdc_assets_tests.support.lake.delta_reader import read
+from cdc_assets_tests.support.lake.large_table import LargeTable
 from spark.bronze import job
 from spark.delta.commits import Committed
 from spark.delta.data_files import write_file
@@ -23,6 +25,7 @@ from spark.delta.local_log import LOG, last_checkpoint
 from spark.delta.topic_commits import TopicCommit
 from spark.errors import LeftToSparkError
 from spark.lake.folder import open_folder
+from spark.replay.table_content import move_files, put_content, remove_table
 from spark.small_batches.commit import SCHEMA, commit_files
 from spark.specs import BronzeSpec, TopicRange
 
@@ -110,3 +113,23 @@ def test_topics_made_again_by_several_at_a_time(lake_root: str) -> None:
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(lambda each: record_restored(path, [each]), made))
     assert read_restored_topics(path) == {each.topic_id: each for each in made}
+
+
+def test_a_table_is_moved_and_removed(lake_root: str) -> None:
+    table = LargeTable(f"{lake_root}/replay", 4)
+    for _ in range(3):
+        table.change()
+    path, other = table.spec.path, f"{lake_root}/silver/shop/t"
+    content = read_live_table(path)
+    open_folder(other).make()
+    for _ in range(2):
+        move_files(path, other, content)
+    put_content(other, content, "")
+    remove_table(path)
+    remove_table(path)
+    assert not open_folder(path).has_files(LOG)
+    assert read_live_table(other).files == content.files
+    assert len(read(other)) == len(table.rows)
+    remove_lake(lake_root)
+    remove_lake(lake_root)
+    assert not open_folder(other).has_files(LOG)
