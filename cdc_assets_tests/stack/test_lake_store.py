@@ -1,0 +1,59 @@
+"""What Spark's processes of the stack are told of the lake's store: the embedded endpoint's address, or the user's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.stack.components.spark_java import lake_conf, store_variables
+from cdc_assets.stack.declared_needs import buckets
+from cdc_assets.stack.home import Home
+from cdc_assets.stack.site import Site
+
+ELSEWHERE = {"STORAGE_EMULATOR_HOST": "https://storage.googleapis.com", "AWS_ENDPOINT_URL_S3": "https://s3.example"}
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    for name in (*ELSEWHERE, "CDC_LAKE", "GOOGLE_APPLICATION_CREDENTIALS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CDC_SOURCES", str(tmp_path / "none"))
+    home = Home(tmp_path / "home")
+    home.create()
+    return Site(home, {"gcs": 4443, "s3": 9000})
+
+
+def test_a_lake_on_a_disk_needs_nothing(site: Site, tmp_path: Path) -> None:
+    assert lake_conf(site, tmp_path) == {}
+    assert "STORAGE_EMULATOR_HOST" not in store_variables(site)
+
+
+def test_a_lake_in_the_embedded_gcs(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_LAKE", "gs://lake/of/ours")
+    assert store_variables(site)["STORAGE_EMULATOR_HOST"] == "http://127.0.0.1:4443"
+    assert "AWS_SECRET_ACCESS_KEY" not in store_variables(site)
+    assert lake_conf(site, tmp_path)["spark.hadoop.fs.gs.storage.root.url"] == "http://127.0.0.1:4443/"
+    assert not any("s3a" in name for name in lake_conf(site, tmp_path))
+    assert buckets() == {"gcs": ("lake",)}
+
+
+def test_a_lake_in_a_gcs_of_somebody_elses(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {**ELSEWHERE, "CDC_LAKE": "gs://lake", "GOOGLE_APPLICATION_CREDENTIALS": "/etc/key.json"}.items():
+        monkeypatch.setenv(name, value)
+    outside = Site(site.home, {}, external=ELSEWHERE)
+    told = store_variables(outside)
+    assert (told["STORAGE_EMULATOR_HOST"], told["GOOGLE_APPLICATION_CREDENTIALS"]) == (
+        ELSEWHERE["STORAGE_EMULATOR_HOST"],
+        "/etc/key.json",
+    )
+    conf = lake_conf(outside, tmp_path)
+    assert conf["spark.hadoop.fs.gs.auth.type"] == "APPLICATION_DEFAULT"
+    assert "/etc/key.json" not in str(conf)
+
+
+def test_a_lake_in_the_embedded_s3(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_LAKE", "s3a://lake/of/ours")
+    assert store_variables(site)["AWS_ENDPOINT_URL_S3"] == "http://127.0.0.1:9000"
+    assert lake_conf(site, tmp_path)["spark.hadoop.fs.s3a.buffer.dir"] == str(tmp_path)
+    assert buckets() == {"s3": ("lake",)}
