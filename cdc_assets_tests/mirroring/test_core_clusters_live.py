@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from cdc_assets.resources.platform import Platform
 from cdc_assets.stack.components.kafka import KafkaBroker
@@ -59,6 +60,8 @@ def two(make_cdc: Callable[[str], Cdc], broker: str) -> Iterator[Cdc]:
         connection.execute(f"INSERT INTO {SOURCE} SELECT i, 'v' || i FROM generate_series(1, 3) i")
         connection.execute(f"CREATE TABLE {SOURCE}_more (id int PRIMARY KEY, v text)")
         connection.execute(f"INSERT INTO {SOURCE}_more VALUES (1, 'one')")
+    admin = AdminClient({"bootstrap.servers": broker, "log_level": 0})
+    admin.create_topics([NewTopic(TOPIC, 1)])[TOPIC].result(60)
     producer = Producer({"bootstrap.servers": broker, "log_level": 0})
     for key in ("a", "b"):
         producer.produce(TOPIC, f'{{"id": "{key}"}}'.encode(), key=f'{{"id": "{key}"}}'.encode())

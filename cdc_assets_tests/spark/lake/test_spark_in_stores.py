@@ -46,7 +46,7 @@ class Store(NamedTuple):
     root: str
 
 
-@pytest.fixture(scope="module", params=[*OF_STORES])
+@pytest.fixture(scope="module", params=["s3", pytest.param("gcs", marks=pytest.mark.all)])
 def store(request: pytest.FixtureRequest) -> Store:
     variables = request.getfixturevalue(f"{request.param}_variables")
     return Store(variables, f"spark-{request.param}", f"{OF_STORES[request.param]}://cdc-backup/{uuid.uuid4().hex}")
