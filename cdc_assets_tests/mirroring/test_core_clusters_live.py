@@ -18,7 +18,7 @@ from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_source import NAME, Part
 
-# Not in the default run until it has been seen green.
+# Two clusters more are a minute and a half.
 pytestmark = pytest.mark.all
 
 SOURCE, OTHER = "twocores", "feeds"
