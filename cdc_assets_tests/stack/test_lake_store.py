@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,8 @@ ELSEWHERE = {"STORAGE_EMULATOR_HOST": "https://storage.googleapis.com", "AWS_END
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    for name in (*ELSEWHERE, "CDC_LAKE", "GOOGLE_APPLICATION_CREDENTIALS"):
-        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name.startswith(("AWS_", "GOOGLE_", "STORAGE_", "CDC_LAKE"))]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("CDC_SOURCES", str(tmp_path / "none"))
     home = Home(tmp_path / "home")
     home.create()
