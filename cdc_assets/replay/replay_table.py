@@ -72,14 +72,14 @@ def replay_table(platform: Platform, source: BaseSource, table: Table, wish: Rep
         TableBusyError: somebody else replays it.
         SparkRunError: it cannot be made again, as the text says; nothing has changed then, or the same command ends it.
     """
+    from spark.lake.folder import open_folder
     from spark.replay import job
-    from spark.replay.table_content import remove_table
 
     started, short, root = time.monotonic(), names.table_name(table), names.replay_path(platform.lake, source, table)
     with table_lock("replay", source.name, short, deadline=_BUSY_SECONDS):
         asked = _spec(platform, source, table, wish, say)
         # What a killed attempt has left.
-        remove_table(root)
+        open_folder(root).remove_all()
         try:
             say(f"{source.name}/{short}: folding all of bronze beside the live table")
             prepared = platform.spark().run(job.prepare, asked)
@@ -89,7 +89,7 @@ def replay_table(platform: Platform, source: BaseSource, table: Table, wish: Rep
                 with table_lock("silver", source.name, short):
                     swapped = platform.spark().run(job.swap, asked)
         finally:
-            remove_table(root)
+            open_folder(root).remove_all()
     return Replayed(source, table, prepared, swapped, round(time.monotonic() - started, 3))
 
 

@@ -66,7 +66,7 @@ def drill_source(platform: Platform, source: BaseSource, say: Say, *, keep: bool
             else:
                 tables.append(each)
         scratch = scratch_of(platform.lake, source)
-        remove_lake(scratch)
+        open_folder(scratch).remove_all()
         points = {names.table_name(each.table): AtOffsets(each.state.epoch, each.state.positions) for each in chosen}
         request = RestoreRequest(source, [each.table for each in chosen], store, scratch, points=points)
         tables += _play(platform, request, chosen, say)
@@ -79,13 +79,8 @@ def drill_source(platform: Platform, source: BaseSource, say: Say, *, keep: bool
         )
         note_drill(platform.lake, source, drill)
         if not keep:
-            remove_lake(scratch)
+            open_folder(scratch).remove_all()
         return drill
-
-
-def remove_lake(path: str) -> None:
-    """A scratch lake, with its folder."""
-    open_folder(path).remove_all()
 
 
 def _choose(lake: str, source: BaseSource, table: Table, found: BackedUpTable) -> Chosen | DrilledTable:

@@ -19,6 +19,8 @@ from cdc_assets.stack.site import Site
 from cdc_assets_tests.support.lake.jvm import free_port, locked_jars, until
 
 KINDS: dict[str, type[Component]] = {"s3": S3Endpoint, "gcs": GcsEndpoint}
+SCHEMES = {"s3": "s3a", "gcs": "gs"}
+"""Of a lake in the store of a kind."""
 
 
 class Endpoint:

@@ -168,16 +168,16 @@ def test_every_cut_of_a_bank_under_load_balances(bank: Bank) -> None:
     assert {row["table"] for row in planned} == {*TABLES, "cutbank_transfer"}
     assert not (bank.root / "cuts").exists()
     with at_work(bank.write), bank.carried() as start_again:
-        for number in range(1, 4):
+        for fate in ("killed", "left alone", "without Connect"):
             process = started("cut", "make", NAME, "-o", "json")
-            if number == 1:
+            if fate == "killed":
                 time.sleep(1 + 4 * choice.random())
                 killed += process.poll() is None
                 process.kill()
                 process.communicate()
                 start_again()
                 continue
-            if number == 3:
+            if fate == "without Connect":
                 bank.cdc.live.parts["core-connect"].kill()
                 bank.cdc.live.parts["core-connect"].start()
                 out, told = process.communicate(timeout=400)

@@ -9,16 +9,13 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.preflight.lake_store import PROBES, inspect_lake
-from cdc_assets_tests.backup.endpoints import Endpoint, running
+from cdc_assets_tests.backup.endpoints import SCHEMES, Endpoint, running
 from spark.lake import gcs_bucket
 from spark.lake.folder import open_folder
 from spark.lake.gcs_bucket import GcsBucket
 from spark.lake.s3_bucket import S3Bucket
 
 pytestmark = pytest.mark.service
-
-
-SCHEMES = {"s3": "s3a", "gcs": "gs"}
 
 
 @pytest.fixture(scope="module", params=[*SCHEMES])

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as sf
 
 from spark.bronze.slice import table_events
@@ -158,12 +158,13 @@ def _versions(states: DataFrame, spec: SilverSpec) -> DataFrame:
     now = sf.struct(*[sf.col(name) for name in tracking_slots(spec)]) if tracking_slots(spec) else sf.struct(sf.lit(0))
     before = sf.lag(now).over(life)
     same = (sf.row_number().over(life) > 1) & now.eqNullSafe(before)
-    numbered = states.withColumn("begins", ~same)
-    count = life.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    numbered = numbered.withColumn("number", sf.count_if("begins").over(count))
-    grouped = numbered.groupBy(*keys, "deaths", "ended", "number").agg(
-        sf.min(POSITION).alias("_valid_from"),
-        sf.max_by(sf.struct(*rest, *META, "over"), POSITION).alias("last"),
+    grouped = (
+        _in_runs(states, life, same)
+        .groupBy(*keys, "deaths", "ended", "number")
+        .agg(
+            sf.min(POSITION).alias("_valid_from"),
+            sf.max_by(sf.struct(*rest, *META, "over"), POSITION).alias("last"),
+        )
     )
     follows = Window.partitionBy(*keys, "deaths", "ended").orderBy("number")
     until = sf.coalesce(sf.lead("_valid_from").over(follows), sf.col("last")["over"])
@@ -188,10 +189,15 @@ def alike_as_one(versions: DataFrame, spec: SilverSpec, columns: Sequence[str]) 
     order = Window.partitionBy(*keys).orderBy("_valid_from")
     now = sf.struct(sf.lit(0), *[sf.col(name) for name in columns])
     goes_on = sf.lag("_valid_to").over(order).eqNullSafe(sf.col("_valid_from")) & now.eqNullSafe(sf.lag(now).over(order))
-    numbered = versions.withColumn("begins", ~goes_on).withColumn("number", sf.count_if("begins").over(order))
     last = sf.max_by(sf.struct(*rest, *META, "_valid_to", "_is_current"), sf.col("_valid_from")).alias("last")
-    grouped = numbered.groupBy(*keys, "number").agg(sf.min("_valid_from").alias("_valid_from"), last)
+    grouped = _in_runs(versions, order, goes_on).groupBy(*keys, "number").agg(sf.min("_valid_from").alias("_valid_from"), last)
     return grouped.select(*keys, "_valid_from", "last.*")
+
+
+def _in_runs(rows: DataFrame, order: WindowSpec, goes_on: Expression) -> DataFrame:
+    """Each row with the `number` of its run: in that order, a row that does not go on begins one."""
+    so_far = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return rows.withColumn("begins", ~goes_on).withColumn("number", sf.count_if("begins").over(so_far))
 
 
 def as_slots(rows: DataFrame, spec: SilverSpec) -> DataFrame:

@@ -51,11 +51,6 @@ def _common_folder(one: str, other: str) -> tuple[str, tuple[str, str]]:
     return "/".join(parts[0][:depth]), ("/".join(parts[0][depth:]), "/".join(parts[1][depth:]))
 
 
-def remove_table(path: str) -> None:
-    """Remove a folder with all that is in it; none is no error."""
-    open_folder(path).remove_all()
-
-
 def put_content(path: str, content: LiveTable, user_metadata: str) -> int:
     """One commit after which the table holds just this; its files are in the table's folder. The version of the commit.
 

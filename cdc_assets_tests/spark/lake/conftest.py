@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets_tests.backup.endpoints import running
+from cdc_assets_tests.backup.endpoints import SCHEMES, running
 
-OF_STORES = {"s3": "s3a", "gcs": "gs"}
 _FIXTURES = frozenset({"s3_variables", "gcs_variables"})
 
 
@@ -44,12 +43,12 @@ def gcs_lake(gcs_variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> 
     return _root("gcs", gcs_variables, monkeypatch)
 
 
-@pytest.fixture(params=[pytest.param(kind, marks=pytest.mark.service) for kind in OF_STORES])
+@pytest.fixture(params=[pytest.param(kind, marks=pytest.mark.service) for kind in SCHEMES])
 def object_lake(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue(f"{request.param}_lake"))
 
 
-@pytest.fixture(params=["disk", *(pytest.param(kind, marks=pytest.mark.service) for kind in OF_STORES)])
+@pytest.fixture(params=["disk", *(pytest.param(kind, marks=pytest.mark.service) for kind in SCHEMES)])
 def lake_root(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue("tmp_path" if request.param == "disk" else f"{request.param}_lake"))
 
@@ -57,4 +56,4 @@ def lake_root(request: pytest.FixtureRequest) -> str:
 def _root(kind: str, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    return f"{OF_STORES[kind]}://cdc-backup/{uuid.uuid4().hex}"
+    return f"{SCHEMES[kind]}://cdc-backup/{uuid.uuid4().hex}"

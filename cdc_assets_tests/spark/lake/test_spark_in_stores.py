@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
-from cdc_assets_tests.spark.lake.conftest import OF_STORES
+from cdc_assets_tests.backup.endpoints import SCHEMES
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
@@ -49,7 +49,7 @@ class Store(NamedTuple):
 @pytest.fixture(scope="module", params=["s3", pytest.param("gcs", marks=pytest.mark.all)])
 def store(request: pytest.FixtureRequest) -> Store:
     variables = request.getfixturevalue(f"{request.param}_variables")
-    return Store(variables, f"spark-{request.param}", f"{OF_STORES[request.param]}://cdc-backup/{uuid.uuid4().hex}")
+    return Store(variables, f"spark-{request.param}", f"{SCHEMES[request.param]}://cdc-backup/{uuid.uuid4().hex}")
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ import pytest
 from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.restored_topics import RestoredTopic, read_restored_topics, record_restored
-from cdc_assets.restore.drill_source import remove_lake
 from cdc_assets_tests.support.lake.delta_reader import read
 from cdc_assets_tests.support.lake.large_table import LargeTable
 from spark.bronze import job
@@ -25,7 +24,7 @@ from spark.delta.local_log import LOG, last_checkpoint
 from spark.delta.topic_commits import TopicCommit
 from spark.errors import LeftToSparkError
 from spark.lake.folder import open_folder
-from spark.replay.table_content import move_files, put_content, remove_table
+from spark.replay.table_content import move_files, put_content
 from spark.small_batches.commit import SCHEMA, commit_files
 from spark.specs import BronzeSpec, TopicRange
 
@@ -125,11 +124,11 @@ def test_a_table_is_moved_and_removed(lake_root: str) -> None:
     for _ in range(2):
         move_files(path, other, content)
     put_content(other, content, "")
-    remove_table(path)
-    remove_table(path)
+    open_folder(path).remove_all()
+    open_folder(path).remove_all()
     assert not open_folder(path).has_files(LOG)
     assert read_live_table(other).files == content.files
     assert len(read(other)) == len(table.rows)
-    remove_lake(lake_root)
-    remove_lake(lake_root)
+    open_folder(lake_root).remove_all()
+    open_folder(lake_root).remove_all()
     assert not open_folder(other).has_files(LOG)

@@ -11,9 +11,9 @@ from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.lake.versions import COLUMNS
 from spark.history import job as history
+from spark.lake.folder import open_folder
 from spark.replay import job
 from spark.replay.replay_spec import Prepared, ReplaySpec, Swapped
-from spark.replay.table_content import remove_table
 from spark.replay.undo import Undo, undo
 from spark.specs import Column, SilverSpec
 
@@ -74,14 +74,14 @@ class ReplayedTable:
         try:
             return job.prepare(self.session, asked), job.swap(self.session, asked)
         finally:
-            remove_table(str(self.root / "replay"))
+            open_folder(str(self.root / "replay")).remove_all()
 
     def compare(self, **more: Any) -> Prepared:
         """As `--dry-run`."""
         try:
             return job.prepare(self.session, self.asked(**more))
         finally:
-            remove_table(str(self.root / "replay"))
+            open_folder(str(self.root / "replay")).remove_all()
 
     def undo(self) -> dict[str, int]:
         return undo(self.session, Undo(self.spec, f"{self.spec.path}__history"))
