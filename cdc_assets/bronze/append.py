@@ -1,14 +1,10 @@
 """What bronze reads next of each table's topic, and the appends that read it.
 
-    look      the ranges that bronze does not have, per topic; a topic that contradicts the log is a gap
-    reopened  a gap is closed: the table is read whole again, and its topic goes on from its begin in the next epoch
-    close_gap a topic that contradicts the log, as the source declares to treat that
-    append    Spark appends the ranges, in batches
+    look           the ranges that bronze does not have, per topic; a topic that contradicts the log is a gap
+    append         Spark appends the ranges, in batches
     append_epochs  a source's server is another one: its topics to the end of the old epoch, and on in the new one
 
-The order of a reopening is what makes it safe: the rows are in the lake's topic before the epoch's first record is
-committed, so an epoch holds the whole table (spark.silver.batch.SilverRun.floor relies on that). A crash between the two costs a
-second reading of the table.
+How a gap is closed: cdc_assets.bronze.reload.
 """
 
 from __future__ import annotations
@@ -21,17 +17,14 @@ from cdc_assets import names
 from cdc_assets.bronze.ranges import Ranges, batches, pending_ranges
 from cdc_assets.errors import TopicGapError
 from cdc_assets.identity.memory import Memory
-from cdc_assets.onboarding import run as onboarding
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.log_position import carry_to_lake
 from spark.delta.commits import CommittedTopic as TopicCommitted
 from spark.specs import BronzeSpec, JobResult, TopicRange
 
-_CARRY_DEADLINE_SECONDS = 3600.0
 Say = Callable[[str], None]
 
 
@@ -110,42 +103,6 @@ def append_epochs(
             ranges = {p: (starts.get(p, begin), end) for p, (begin, end) in states[topic].ranges.items()}
             after.slices[topic] = TopicSlice(table, states[topic], epochs[topic], ranges)
     append(platform, source, after, "epoch", say)
-
-
-def reload_table(
-    platform: Platform, source: Source, table: Table, known: TopicCommitted | None, say: Say, *, whole_topic: bool = True
-) -> TopicSlice:
-    """Read the table whole again, and wait until its rows are in the lake's topic: what bronze is to read of it then.
-
-    Of an intact topic (not `whole_topic`) the epoch begins where bronze stands, and nobody else may append meanwhile. Where
-    bronze has nothing of the topic yet (`known` is None) its first epoch begins.
-
-    Raises:
-        CdcAssetsError: from a step of the reading, which `cdc onboard SOURCE --resume` goes on with.
-    """
-    say(f"reading table {table.name} again")
-    onboarding.begin(source.name, [table.name], "incremental", again=True)
-    onboarding.go_on(platform, source.name, say)
-    carry_to_lake(platform, source.model_copy(update={"tables": (table,)}), deadline=_CARRY_DEADLINE_SECONDS)
-    topic = names.lake_topic(source, table)
-    state = platform.lake_kafka().await_state(topic, deadline=_CARRY_DEADLINE_SECONDS)
-    positions, topic_id = (None, None) if whole_topic or known is None else (known.positions, known.topic_id)
-    return TopicSlice(
-        table, state, known.epoch + 1 if known else 0, pending_ranges(state, positions=positions, topic_id=topic_id)
-    )
-
-
-def close_gap(platform: Platform, source: BaseSource, found: AppendPlan, topic: str, say: Say) -> TopicSlice:
-    """What bronze is to read of a topic that contradicts it, as the source declares to treat that.
-
-    Raises:
-        TopicGapError: it is declared to fail.
-        CdcAssetsError: the table could not be read again.
-    """
-    if source.topics.on_gap == "fail" or source.asked is None:
-        raise TopicGapError(found.gaps[topic])
-    table = next(table for table in source.tables if names.lake_topic(source, table) == topic)
-    return reload_table(platform, source.asked, table, found.before.get(topic), say)
 
 
 def append(

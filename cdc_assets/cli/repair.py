@@ -13,8 +13,8 @@ from cdc_assets.cli.chosen_sources import chosen_sources, complete_source, compl
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 
 if TYPE_CHECKING:
-    from cdc_assets.registry.models import BaseSource, Source, Table
-    from cdc_assets.resources.platform import Platform
+    from cdc_assets.bronze.reload import TableReload
+    from cdc_assets.registry.models import BaseSource
 
 app = typer.Typer(no_args_is_help=True, help="Mend what a red check has named.")
 
@@ -53,7 +53,9 @@ def mirror(
 @app.command("bronze")
 def bronze(
     source: Annotated[str, typer.Argument(help="The source's name in the registry.", autocompletion=complete_source)],
-    table: Annotated[str, typer.Argument(help="The table, as in the database or in the lake.")],
+    table: Annotated[
+        str | None, typer.Argument(help="The table, as in the database or in the lake; all of the source without.")
+    ] = None,
     anew: Annotated[
         bool,
         typer.Option(
@@ -63,63 +65,44 @@ def bronze(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
     output: Output = Format.text,
 ) -> None:
-    """Read a table again, and go on in a new epoch: for a lake's topic that has lost records which bronze had not read."""
-    from cdc_assets import names
-    from cdc_assets.bronze.append import look
+    """Read a table again, and go on in a new epoch: for a lake's topic that has lost records which bronze had not read.
+
+    Without a table: each of the source whose topic has. One snapshot reads them all.
+    """
+    from cdc_assets.bronze.reload import ask_source, plan_reloads, reload_bronze
     from cdc_assets.resources.platform import Platform
 
     (declared,) = chosen_sources([source])
     try:
-        chosen = declared.table(table)
+        tables = list(declared.tables) if table is None else [declared.table(table)]
     except KeyError as error:
         raise typer.BadParameter(str(error.args[0])) from None
-    platform, topic, short = Platform(), names.lake_topic(declared, chosen), names.table_name(chosen)
-    found = look(platform, declared, [chosen])
-    gap = {**found.gaps, **found.missing}.get(topic)
-    epoch = found.before[topic].epoch if topic in found.before else 0
-    wanted = topic in found.gaps or (anew and topic in found.before and topic not in found.missing)
-    if wanted:
-        asked = _source_to_ask(declared, gap or topic)
-        epoch = epoch if dry_run else _reload(platform, asked, chosen)
-    answer = {"source": declared.name, "table": short, "topic": topic, "gap": gap, "epoch": epoch}
+    platform = Platform()
+    plans = plan_reloads(platform, declared, tables, anew=anew)
+    epochs = {plan.topic: plan.epoch for plan in plans}
+    if wanted := [plan for plan in plans if plan.wanted]:
+        asked = ask_source(declared, wanted[0].gap or wanted[0].topic)
+        if not dry_run:
+            epochs |= reload_bronze(platform, asked, [plan.table for plan in wanted], partial(print, file=sys.stderr))
     if is_data(output):
-        print_document({**answer, "repaired": wanted and not dry_run}, output)
-    else:
-        print(gap or f"{topic}: bronze has not lost anything")
-        if wanted:
-            after = epoch + (dry_run and topic in found.before)
-            print(f"{'would read' if dry_run else 'read'} {chosen.name} again; bronze goes on in epoch {after}")
+        found = [_reload_document(declared, plan, epochs[plan.topic], dry_run=dry_run) for plan in plans]
+        print_document(found if table is None else found[0], output)
+        return
+    for plan in plans:
+        _print_reload(plan, plan.next_epoch if dry_run else epochs[plan.topic], dry_run=dry_run)
 
 
-def _source_to_ask(declared: BaseSource, trouble: str) -> Source:
-    """The source, whose database can be asked for its rows again.
-
-    Raises:
-        TopicGapError: it cannot; begins with the trouble.
-    """
-    from cdc_assets.errors import TopicGapError
-    from cdc_assets.kinds import names_with
-
-    if declared.asked is not None:
-        return declared.asked
-    why = "nobody can be asked to send a topic's records again"
-    if own := declared.captured:
-        why = f"this reads tables of kind {' and '.join(names_with('database'))} again, not of kind {own.database.kind}"
-    raise TopicGapError(f"{trouble}; but {why}")
+def _print_reload(plan: TableReload, epoch: int, *, dry_run: bool) -> None:
+    print(plan.gap or f"{plan.topic}: bronze has not lost anything")
+    if plan.wanted:
+        print(f"{'would read' if dry_run else 'read'} {plan.table.name} again; bronze goes on in epoch {epoch}")
 
 
-def _reload(platform: Platform, source: Source, table: Table) -> int:
-    """Read the table again, under the lock of its bronze; the epoch in which bronze goes on."""
+def _reload_document(source: BaseSource, plan: TableReload, epoch: int, *, dry_run: bool) -> dict[str, object]:
     from cdc_assets import names
-    from cdc_assets.bronze.append import AppendPlan, append, look, reload_table
-    from cdc_assets.resources.table_lock import table_lock
 
-    topic, say = names.lake_topic(source, table), partial(print, file=sys.stderr)
-    with table_lock("bronze", source.name, names.table_name(table)):
-        found = look(platform, source, [table])
-        part = reload_table(platform, source, table, found.before.get(topic), say, whole_topic=topic in found.gaps)
-        append(platform, source, AppendPlan(found.before, {topic: part}), "repair", say)
-    return part.epoch
+    facts = {"source": source.name, "table": names.table_name(plan.table), "topic": plan.topic, "gap": plan.gap}
+    return {**facts, "epoch": epoch, "repaired": plan.wanted and not dry_run}
 
 
 @app.command("source")

@@ -7,8 +7,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from cdc_assets import names
-from cdc_assets.bronze.append import AppendPlan, Say, append, close_gap, look, plan_batches
+from cdc_assets.bronze.append import AppendPlan, Say, append, look, plan_batches
 from cdc_assets.bronze.ranges import width
+from cdc_assets.bronze.reload import close_gap
 from cdc_assets.bronze.table_news import AppendedTable, table_news
 from cdc_assets.errors import CdcAssetsError, TableBusyError
 from cdc_assets.registry.models import BaseSource, Table

@@ -8,12 +8,12 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from cdc_assets.bronze import append as append_module
-from cdc_assets.bronze.append import TopicSlice, append_epochs, look
+from cdc_assets.bronze import reload as reload_module
+from cdc_assets.bronze.append import AppendPlan, TopicSlice, append_epochs, look
 from cdc_assets.defs.assets import bronze
 from cdc_assets.defs.sensors.kafka_offsets import read_news
 from cdc_assets.identity.memory import Memory, Opening
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import Source, Table
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.delta_logs import append_bronze
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
@@ -87,11 +87,12 @@ def test_declared_so_the_table_is_read_again_and_goes_on_in_the_next_epoch(
     source: Source, whole: Platform, lake_kafka: FakeKafka, spark: FakeSpark, instance: dg.DagsterInstance,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    def reopened(platform: Any, source: Any, table: Any, known: Any, say: Any) -> TopicSlice:
+    def read_anew(platform: Any, source: Any, tables: list[Table], found: AppendPlan, say: Any) -> dict[str, TopicSlice]:
+        (table,), epoch = tables, found.before[ORDERS].epoch + 1
         lake_kafka.topics[ORDERS] = FakeTopic("id-orders", {0: [(b"k", b"{}")] * 9})
-        return TopicSlice(table, lake_kafka.states([ORDERS])[ORDERS], known.epoch + 1, {0: (0, 9)})
+        return {ORDERS: TopicSlice(table, lake_kafka.states([ORDERS])[ORDERS], epoch, {0: (0, 9)})}
 
-    monkeypatch.setattr(append_module, "reload_table", reopened)
+    monkeypatch.setattr(reload_module, "reload_tables", read_anew)
     wanted = source.model_copy(update={"topics": source.topics.model_copy(update={"on_gap": "resnapshot"})})
     run = materialize(wanted, whole, instance)
     assert run.success

@@ -1,4 +1,4 @@
-"""The examples with their lake in a store of the stack: the chain, its checks and its comparison, and nothing on the disk."""
+"""The examples with three brokers a cluster and their lake in a store: chain, checks, comparison, nothing on the disk."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class GcsLakehouse(ObjectLakehouse):
 @pytest.fixture(scope="module", params=[S3Lakehouse, GcsLakehouse])
 def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectLakehouse]:
     kind: type[ObjectLakehouse] = request.param
-    with own_lakehouse(kind, tmp_path_factory.mktemp("sources")) as made:
+    with own_lakehouse(kind, tmp_path_factory.mktemp("sources"), "--brokers", "3") as made:
         yield made
 
 
@@ -47,6 +47,8 @@ def test_up_fills_the_lake(house: ObjectLakehouse) -> None:
     assert "failed" not in house.up_output
     assert house.addresses["CDC_LAKE"] == house.lake
     assert not [*(house.home / "lake").rglob("_delta_log")]
+    rows = json.loads(house.cdc("status", "--no-tables", "-o", "json").stdout)["components"]
+    assert sum("kafka" in row["name"] for row in rows) == 6
 
 
 def test_changes_arrive_and_compare_equal(house: ObjectLakehouse, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.bronze.append import append, close_gap, look
+from cdc_assets.bronze.append import append, look
+from cdc_assets.bronze.reload import close_gap
 from cdc_assets.bronze.table_news import AppendedTable, table_news
 from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.errors import CdcAssetsError, TableFailuresError
