@@ -9,6 +9,7 @@ from cdc_assets.bench.carry import Took, measure_answer
 from cdc_assets.bench.example_sources import connect_example, example_source, run_cdc
 from cdc_assets.bench.figures import Figure
 from cdc_assets.bench.measurement import Measurement
+from cdc_assets.bench.stack_dagster import await_rest, open_instance
 from cdc_assets.errors import BenchError
 from cdc_assets.quantity import quantity
 
@@ -33,14 +34,16 @@ def reconcile(bench: Measurement) -> Iterator[Figure]:
     source, held = example_source("bank"), grow_accounts(bench, bench.asked.rows(_ROWS))
     table, runs = source.table(_TABLE), bench.asked.repeats(_RUNS) + 1
     whole, at_source = [], []
-    for number in range(runs):
-        bench.say(f"reconcile: run {number + 1} of {runs}")
-        found, took = measure_answer(partial(compare, bench.platform_of_stack, source, [table]), bench.stack.cpu)
-        result = found[_TABLE]
-        if not result.equal or result.source_rows != held:
-            raise BenchError(f"{quantity(held, 'row')} had to be compared and equal: {result.sentence()}")
-        whole.append(took)
-        at_source.append(Took(result.seconds["source"], 0.0))
+    with open_instance(bench.stack.home) as instance:
+        for number in range(runs):
+            await_rest(instance)
+            bench.say(f"reconcile: run {number + 1} of {runs}")
+            found, took = measure_answer(partial(compare, bench.platform_of_stack, source, [table]), bench.stack.cpu)
+            result = found[_TABLE]
+            if not result.equal or result.source_rows != held:
+                raise BenchError(f"{quantity(held, 'row')} had to be compared and equal: {result.sentence()}")
+            whole.append(took)
+            at_source.append(Took(result.seconds["source"], 0.0))
     name = f"reconcile {quantity(held, 'row', form=',')}"
     limit = Figure(name, at_source[1:], at_source[:1], system=_SOURCE_QUERY)
     yield limit

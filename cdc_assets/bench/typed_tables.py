@@ -11,7 +11,7 @@ from cdc_assets.bench.carry import append_and_fold, measure
 from cdc_assets.bench.example_sources import connect_example, example_source, run_cdc
 from cdc_assets.bench.figures import Figure
 from cdc_assets.bench.measurement import Measurement
-from cdc_assets.bench.stack_dagster import without_sensor
+from cdc_assets.bench.stack_dagster import await_rest, open_instance, without_sensor
 from cdc_assets.errors import BenchError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import Source
@@ -57,11 +57,13 @@ def tables_of_all_types(bench: Measurement) -> Iterator[Figure]:
     run_cdc("wait", "bank", "--timeout", f"{_WITHIN:.0f}")
     source = example_source("bank")
     cycles, comparisons, runs = [], [], bench.asked.repeats(_RUNS) + 1
-    with without_sensor("offsets_bank"):
+    with without_sensor("offsets_bank"), open_instance(bench.stack.home) as instance:
         for number in range(runs):
             bench.say(f"typed tables: run {number + 1} of {runs}")
             insert_rows(bench, source, tables, number + 1)
+            await_rest(instance)
             cycles.append(measure(partial(append_and_fold, bench.platform_of_stack, source), bench.stack.cpu))
+            await_rest(instance)
             comparisons.append(measure(partial(reconcile_equal, bench, source, tables), bench.stack.cpu))
     name = f"{quantity(_TABLES, 'table')} of all types"
     yield Figure(f"{name} x {_ROWS}", cycles[1:], cycles[:1], bench.asked.target(_CYCLE_TARGET))

@@ -111,13 +111,13 @@ class Batching(Declared):
 class Backup(Declared):
     """Where bronze batches are copied to, and how often at most.
 
-    A busy source's changes do not wait on their way to silver for each batch to be copied.
+    What is in no backup yet is as old as `every`, and a run; each copy is an object per table.
     With `keep_log` (PostgreSQL) a second slot keeps the source's log from where the backup ends. So capture can go on there when
     Kafka is lost. While no backup runs, the server's log grows: limit it by `max_slot_wal_keep_size`.
     """
 
     store: BackupStore
-    every: Duration = timedelta(seconds=10)
+    every: Duration = timedelta(minutes=1)
     keep_log: bool = False
 
 

@@ -14,7 +14,9 @@ from cdc_assets.resources.dagster_answers import DagsterAnswers
 from cdc_assets.volumetry.caught_up import Behind
 from cdc_assets.volumetry.check_verdicts import FAILED, check_verdicts
 
-_RUNS = 16
+_RUNS = 24
+_CARRIED_BY = {"cdc/tables": frozenset(LAYERS) - {"backup"} | {"history"}, "cdc/backups": frozenset({"backup"})}
+"""The tag by which a sensor's run names its tables, and the layers that it carries."""
 _UNDER_WAY = ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING")
 _STATE = """
 instance { daemonHealth { allDaemonStatuses { daemonType required healthy } } }
@@ -41,8 +43,9 @@ def wait_reasons(dagster: DagsterAnswers, behind: Sequence[Behind]) -> list[str]
         f"Dagster has no asset {name} loaded: reload its code location (./cdc onboard does, and ./cdc up)" for name in missing
     ]
     for number, source in enumerate(sources):
-        tables = [late.table for late in behind if late.source == source]
-        reasons += _of_runs(dagster, answer[f"r{number}"]["results"], tables)
+        for tag, layers in _CARRIED_BY.items():
+            tables = [late.table for late in behind if late.source == source and late.layer in layers]
+            reasons += _of_runs(dagster, answer[f"r{number}"]["results"], tag, tables)
     return [*reasons, *_of_checks(dagster, behind)]
 
 
@@ -89,13 +92,13 @@ def _absent_assets(answer: Answer, behind: Sequence[Behind]) -> list[str]:
     return ["/".join(_asset(late)) for late in behind if tuple(_asset(late)) not in known]
 
 
-def _of_runs(dagster: DagsterAnswers, runs: Sequence[Answer], tables: Sequence[str]) -> Iterable[str]:
-    """Of each run that failed last for one of the tables: its reason, once."""
+def _of_runs(dagster: DagsterAnswers, runs: Sequence[Answer], of_tables: str, tables: Sequence[str]) -> Iterable[str]:
+    """Of each run that failed last for one of the tables, which its tag names: its reason, once."""
     told: dict[str, list[str]] = {}
     for table in tables:
         for run in runs:
             tags = {tag["key"]: tag["value"] for tag in run["tags"]}
-            if table not in tags.get("cdc/tables", "").split(",") or run["status"] in _UNDER_WAY:
+            if table not in tags.get(of_tables, "").split(",") or run["status"] in _UNDER_WAY:
                 continue
             if run["status"] == "FAILURE":
                 told.setdefault(run["runId"], []).append(table)

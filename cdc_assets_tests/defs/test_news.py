@@ -7,7 +7,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.defs.sensors.news import Request, TableNews, Waiting, decide
+from cdc_assets.defs.sensors.news import Request, TableNews, Waiting, decide, decide_backups
 from cdc_assets.registry.source_settings import Batching
 
 BATCHING = Batching(min_records=10, max_delay=timedelta(seconds=5), max_records=30)
@@ -75,3 +75,12 @@ def test_small_news_waits_for_company() -> None:
 
 def test_no_news_no_request() -> None:
     assert tick([TableNews("a", 0)]) == ((), Waiting({}))
+
+
+@given(news_lists, st.frozensets(st.sampled_from(TABLES)), st.frozensets(st.sampled_from(TABLES)))
+def test_each_backup_that_is_behind_is_requested_once(news: list[TableNews], busy: frozenset[str], alone: frozenset[str]) -> None:
+    requests = decide_backups(news, busy=busy, alone=alone)
+    asked = [table for request in requests for table in request.tables]
+    assert sorted(asked) == sorted(n.table for n in news if n.backup_behind and n.table not in busy)
+    assert all(len(request.tables) == 1 for request in requests if set(request.tables) & alone)
+    assert len(requests) <= 1 + len(alone)

@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
-from cdc_assets.defs.sensors.recent_runs import failure_pauses
+from cdc_assets.defs.sensors.recent_runs import CARRIED, failure_pauses
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.caught_up import LINES, ORDERS, catch_up
@@ -20,11 +20,23 @@ from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
 def tick(
     source: Source, platform: Platform, instance: dg.DagsterInstance, cursor: str | None = None
 ) -> tuple[list[set[str]], str | None, str | None]:
-    """Tables of each run requested, the new cursor, and why there is none."""
+    """Tables of each run of bronze and silver requested, the new cursor, and why there is none."""
+    result = look(source, platform, instance, cursor)
+    return requested(result, "cdc/tables"), result.cursor, result.skip_message
+
+
+def look(source: Source, platform: Platform, instance: dg.DagsterInstance, cursor: str | None = None) -> dg.SensorExecutionData:
     context = dg.build_sensor_context(instance=instance, cursor=cursor, resources={"platform": platform})
-    result = build_offsets_sensor(source).evaluate_tick(context)
-    runs = [set(request.tags["cdc/tables"].split(",")) for request in result.run_requests or ()]
-    return runs, result.cursor, result.skip_message
+    return build_offsets_sensor(source).evaluate_tick(context)
+
+
+def requested(result: dg.SensorExecutionData, tag: str) -> list[set[str]]:
+    return [set(request.tags[tag].split(",")) for request in result.run_requests or () if tag in request.tags]
+
+
+def backups(source: Source, platform: Platform, instance: dg.DagsterInstance) -> list[set[str]]:
+    """Tables of each run of backups requested."""
+    return requested(look(source, platform, instance), "cdc/backups")
 
 
 def test_news_of_all_tables_is_one_run(source: Source, platform: Platform, instance: dg.DagsterInstance) -> None:
@@ -54,35 +66,71 @@ def test_a_backlog_runs_by_itself(
     assert tick(source, platform, instance)[0] == [{"lines"}, {"orders"}]
 
 
-@pytest.mark.parametrize(("every", "backed_up"), [(0, True), (3600, False)])
-def test_news_do_not_wait_for_a_backup_that_is_not_due(
-    source: Source, platform: Platform, instance: dg.DagsterInstance, lake_kafka: FakeKafka, every: int, backed_up: bool
+@pytest.mark.parametrize(("every", "due"), [(0, True), (3600, False)])
+def test_a_backup_is_a_run_of_its_own_and_no_news_wait_for_it(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, lake_kafka: FakeKafka, every: int, due: bool
 ) -> None:
     catch_up(platform, instance)
+    append_bronze(Path(platform.lake) / "bronze/shop", ORDERS, "orders", "id-orders", 3, 4, version=2)
     lake_kafka.topics[LINES].logs[0].append((b"k", b"{}"))
+    declared = often(source, timedelta(seconds=every))
+    carried, *copied = look(declared, platform, instance).run_requests or ()
+    assert {key.path[0] for key in carried.asset_selection or ()} == {"bronze", "silver"}
+    paths = [[key.path for key in request.asset_selection or ()] for request in copied]
+    assert paths == ([[["backup", "shop", "backup_orders"]]] if due else [])
+
+
+def test_a_backup_under_way_holds_nothing_up_and_is_not_asked_for_again(
+    source: Source, platform: Platform, instance: dg.DagsterInstance
+) -> None:
+    @dg.op
+    def nothing() -> None: ...
+
+    @dg.job
+    def job() -> None:
+        nothing()
+
+    catch_up(platform, instance)
+    append_bronze(Path(platform.lake) / "bronze/shop", ORDERS, "orders", "id-orders", 3, 4, version=2)
+    assert backups(often(source), platform, instance) == [{"orders"}]
+    tags = {"cdc/source": "shop", "cdc/backups": "orders"}
+    instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=tags)
+    assert backups(often(source), platform, instance) == []
+    assert {"orders"} in tick(often(source), platform, instance)[0]
+
+
+def test_a_backup_that_fails_is_asked_for_later_and_holds_nothing_up(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catch_up(platform, instance)
+    append_bronze(Path(platform.lake) / "bronze/shop", ORDERS, "orders", "id-orders", 3, 4, version=2)
+    ended = fail_a_run(instance, "orders", tag="cdc/backups")
+    monkeypatch.setattr("cdc_assets.defs.sensors.kafka_offsets.time.time", lambda: ended + 4)
+    assert backups(often(source), platform, instance) == []
+    assert {"orders"} in tick(often(source), platform, instance)[0]
+    monkeypatch.setattr("cdc_assets.defs.sensors.kafka_offsets.time.time", lambda: ended + 6)
+    assert backups(often(source), platform, instance) == [{"orders"}]
+
+
+def often(source: Source, every: timedelta = timedelta(0)) -> Source:
+    """Its backup is due so long after the last."""
     assert source.backup is not None
-    declared = source.model_copy(update={"backup": source.backup.model_copy(update={"every": timedelta(seconds=every)})})
-    context = dg.build_sensor_context(instance=instance, resources={"platform": platform})
-    (request,) = build_offsets_sensor(declared).evaluate_tick(context).run_requests or ()
-    wanted = ["bronze", "silver", "backup"] if backed_up else ["bronze", "silver"]
-    assert [key.path for key in request.asset_selection or ()] == [[layer, "shop", f"{layer}_lines"] for layer in wanted]
+    return source.model_copy(update={"backup": source.backup.model_copy(update={"every": every})})
 
 
 def test_a_backup_of_the_epoch_before_is_behind(source: Source, platform: Platform, instance: dg.DagsterInstance) -> None:
     """The new epoch has fewer records than the backup holds of all."""
     catch_up(platform, instance)
-    assert source.backup is not None
-    often = source.model_copy(update={"backup": source.backup.model_copy(update={"every": timedelta(0)})})
-    assert tick(often, platform, instance)[0] == []
+    assert backups(often(source), platform, instance) == []
     metadata = {"dagster/row_count": 5, "cdc/epoch": 0, "cdc/epoch_records": 5}
     instance.report_runless_asset_event(
         dg.AssetMaterialization(dg.AssetKey(["backup", "shop", "backup_lines"]), metadata=metadata)
     )
-    assert tick(often, platform, instance)[0] == []
+    assert backups(often(source), platform, instance) == []
     lake = Path(platform.lake)
     append_bronze(lake / "bronze/shop", LINES, "lines", "id-lines", 3, 5, version=2, epoch=1)
     write_silver(lake / "silver/shop/lines", LINES, "lines", "id-lines", 2, epoch=1)
-    assert tick(often, platform, instance)[0] == [{"lines"}]
+    assert backups(often(source), platform, instance) == [{"lines"}]
 
 
 @pytest.mark.parametrize(("copied", "asked"), [(4, [{"lines"}]), (5, [])])
@@ -91,8 +139,6 @@ def test_a_backup_that_lacks_some_of_an_ended_epoch_is_behind(
 ) -> None:
     """The epoch that followed has no record yet."""
     catch_up(platform, instance)
-    assert source.backup is not None
-    often = source.model_copy(update={"backup": source.backup.model_copy(update={"every": timedelta(0)})})
     lake = Path(platform.lake)
     append_bronze(lake / "bronze/shop", LINES, "lines", "id-lines", 5, 5, version=2, epoch=1)
     write_silver(lake / "silver/shop/lines", LINES, "lines", "id-lines", 0, epoch=1)
@@ -100,7 +146,7 @@ def test_a_backup_that_lacks_some_of_an_ended_epoch_is_behind(
     instance.report_runless_asset_event(
         dg.AssetMaterialization(dg.AssetKey(["backup", "shop", "backup_lines"]), metadata=metadata)
     )
-    assert tick(often, platform, instance)[0] == asked
+    assert backups(often(source), platform, instance) == asked
 
 
 def test_silver_that_stayed_behind_is_asked_for_without_new_records(
@@ -146,7 +192,7 @@ def test_a_topic_that_is_not_there_yet_is_waited_for(
     assert tick(source, platform, instance)[0] == [{"orders"}]
 
 
-def fail_a_run(instance: dg.DagsterInstance, tables: str, carried: tuple[str, ...] = ()) -> float:
+def fail_a_run(instance: dg.DagsterInstance, tables: str, carried: tuple[str, ...] = (), *, tag: str = "cdc/tables") -> float:
     """A run of these tables that fails after it has brought the carried ones to silver; when it ended."""
 
     @dg.op
@@ -159,7 +205,7 @@ def fail_a_run(instance: dg.DagsterInstance, tables: str, carried: tuple[str, ..
     def job() -> None:
         fail()
 
-    job.execute_in_process(instance=instance, tags={"cdc/source": "shop", "cdc/tables": tables}, raise_on_error=False)
+    job.execute_in_process(instance=instance, tags={"cdc/source": "shop", tag: tables}, raise_on_error=False)
     return instance.get_run_records(limit=1)[0].end_time or 0.0
 
 
@@ -167,7 +213,7 @@ def test_after_failures_a_table_pauses_longer_each_time(source: Source, instance
     pauses = []
     for _ in range(3):
         ended = fail_a_run(instance, "lines")
-        pauses.append({table: round(pause) for table, pause in failure_pauses(instance, source, now=ended).items()})
+        pauses.append({table: round(pause) for table, pause in failure_pauses(instance, source, now=ended)[CARRIED].items()})
     assert pauses == [{"lines": 5}, {"lines": 10}, {"lines": 20}]
 
 
@@ -175,7 +221,7 @@ def test_a_table_that_fails_does_not_hold_the_others_up(
     source: Source, platform: Platform, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = fail_a_run(instance, "orders,lines", carried=("orders",))
-    assert set(failure_pauses(instance, source, now=ended)) == {"lines"}
+    assert set(failure_pauses(instance, source, now=ended)[CARRIED]) == {"lines"}
     monkeypatch.setattr("cdc_assets.defs.sensors.kafka_offsets.time.time", lambda: ended + 4)
     assert tick(source, platform, instance)[0] == [{"orders"}]
     monkeypatch.setattr("cdc_assets.defs.sensors.kafka_offsets.time.time", lambda: ended + 6)

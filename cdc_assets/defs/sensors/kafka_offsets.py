@@ -7,8 +7,7 @@ After failed runs the sensor waits longer each time, so that a lasting fault doe
 
 import json
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import dagster as dg
@@ -19,8 +18,15 @@ from cdc_assets.defs.continuous_run import end_long_runs, keeper_name
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.sensors.confirmations import confirmations
-from cdc_assets.defs.sensors.news import Request, TableNews, Waiting, decide
-from cdc_assets.defs.sensors.recent_runs import busy_tables, failure_pauses, last_materializations
+from cdc_assets.defs.sensors.news import Request, TableNews, Waiting, decide, decide_backups
+from cdc_assets.defs.sensors.recent_runs import (
+    BACKED_UP,
+    CARRIED,
+    SensorRuns,
+    busy_tables,
+    failure_pauses,
+    last_materializations,
+)
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.names import DIGEST_TAG, SOURCE_TAG
 from cdc_assets.quantity import quantity
@@ -33,7 +39,6 @@ from cdc_assets.silver.behind import records_behind
 from spark.delta.commits import CommittedTopic
 
 _TICK_SECONDS = 5
-TABLES_TAG = "cdc/tables"
 
 
 def sensor_name(source: BaseSource) -> str:
@@ -44,7 +49,8 @@ def sensor_name(source: BaseSource) -> str:
 def build_offsets_sensor(source: BaseSource, declared_in: Path | None = None) -> dg.SensorDefinition:
     """Requests bronze, silver and backup of the tables that have news; tells when `declared_in` says something else by now."""
     loaded = digest(source)
-    targets = dg.AssetSelection.assets(*_asset_keys(source, source.tables))
+    layers = ("bronze", "silver", "backup") if source.backup else ("bronze", "silver")
+    targets = dg.AssetSelection.assets(*(asset_key(layer, source, table) for layer in layers for table in source.tables))
 
     @dg.sensor(
         name=sensor_name(source),
@@ -73,64 +79,57 @@ def _look(
         context.log.warning(problem)
     busy = busy_tables(context.instance, source)
     pauses = failure_pauses(context.instance, source, now=now)
-    paused = {table: pause for table, pause in pauses.items() if pause > 0}
+    paused = {kind: {table: pause for table, pause in found.items() if pause > 0} for kind, found in pauses.items()}
     changed = change()
     if source.mode == "sensor":
         end_long_runs(context.instance, source, "the source is declared with mode: sensor")
-    ours = news if source.mode == "sensor" else [of_backup(each) for each in news]
+    ours = news if source.mode == "sensor" else []
     elsewhere = "" if source.mode == "sensor" else f"bronze and silver are carried by the run of {keeper_name(source)}"
     requests, waiting = decide(
         ours,
-        busy=busy | paused.keys(),
+        busy=busy[CARRIED] | paused[CARRIED].keys(),
         waiting=_from_cursor(context.cursor),
         now=now,
         batching=source.batching,
-        alone=frozenset(pauses),
+        alone=frozenset(pauses[CARRIED]),
     )
-    due = frozenset(each.table for each in news if each.backup_due)
-    run_requests = [_run_request(source, request, due) for request in requests]
+    backups = decide_backups(news, busy=busy[BACKED_UP] | paused[BACKED_UP].keys(), alone=frozenset(pauses[BACKED_UP]))
+    run_requests = [_run_request(source, CARRIED, each, "bronze", "silver") for each in requests]
+    run_requests += [_run_request(source, BACKED_UP, each, "backup") for each in backups]
     return dg.SensorResult(
         run_requests=run_requests,
-        asset_events=confirmations(context.instance, platform, source, news, busy=busy, now=now),
+        asset_events=confirmations(context.instance, platform, source, news, busy=busy[CARRIED], now=now),
         skip_reason=None
         if run_requests
-        else "; ".join(filter(None, (elsewhere, _why_nothing(ours, busy, paused, problems), changed))),
+        else "; ".join(filter(None, (elsewhere, _why_nothing(ours, len(news), busy, paused, problems), changed))),
         cursor=json.dumps({"waiting_since": dict(waiting.since)}),
     )
 
 
-def of_backup(news: TableNews) -> TableNews:
-    """What is left to the sensor where a long run carries bronze and silver (`mode: continuous`)."""
-    return replace(news, waiting=0, silver_behind=False)
-
-
-def _asset_keys(source: BaseSource, tables: Iterable[Table]) -> list[dg.AssetKey]:
-    layers = ("bronze", "silver", "backup") if source.backup else ("bronze", "silver")
-    tables = list(tables)
-    return [asset_key(layer, source, table) for layer in layers for table in tables]
-
-
-def _run_request(source: BaseSource, request: Request, due: frozenset[str]) -> dg.RunRequest:
-    """Bronze and silver of the request's tables, as far as the sensor carries them, and the backups that are due."""
+def _run_request(source: BaseSource, kind: SensorRuns, request: Request, *layers: str) -> dg.RunRequest:
     tables = list(map(source.table, request.tables))
-    keys = _asset_keys(source, tables)
-    copied = {_backup_key(source, table) for table in tables if names.table_name(table) in due}
     return dg.RunRequest(
-        asset_selection=[key for key in keys if key in copied or (source.mode == "sensor" and key.path[0] != "backup")],
+        asset_selection=[asset_key(layer, source, table) for layer in layers for table in tables],
         asset_check_keys=[],
-        tags={SOURCE_TAG: source.name, TABLES_TAG: ",".join(request.tables), "cdc/reason": request.reason},
+        tags={SOURCE_TAG: source.name, kind.tag: ",".join(request.tables), "cdc/reason": request.reason},
     )
 
 
-def _why_nothing(news: list[TableNews], busy: frozenset[str], paused: dict[str, float], problems: list[str]) -> str:
+def _why_nothing(
+    news: list[TableNews],
+    topics: int,
+    busy: Mapping[SensorRuns, frozenset[str]],
+    paused: Mapping[SensorRuns, Mapping[str, float]],
+    problems: list[str],
+) -> str:
     if problems:
         return "; ".join(problems)
-    if paused:
-        return ", ".join(f"{table} failed, again in {pause:.0f} s" for table, pause in sorted(paused.items()))
+    if pauses := {table: pause for found in paused.values() for table, pause in found.items()}:
+        return ", ".join(f"{table} failed, again in {pause:.0f} s" for table, pause in sorted(pauses.items()))
     waiting = sorted(n.table for n in news if n.waiting)
     if not waiting:
-        return f"nothing new in {quantity(len(news), 'topic')}"
-    return f"{', '.join(sorted(busy)) or 'no table'} in a run, waiting: {', '.join(waiting)}"
+        return f"nothing new in {quantity(topics, 'topic')}"
+    return f"{', '.join(sorted(busy[CARRIED])) or 'no table'} in a run, waiting: {', '.join(waiting)}"
 
 
 def read_news(instance: dg.DagsterInstance, platform: Platform, source: BaseSource) -> tuple[list[TableNews], list[str]]:
@@ -163,14 +162,13 @@ def read_news(instance: dg.DagsterInstance, platform: Platform, source: BaseSour
         except CdcAssetsError as error:
             problems.append(str(error))
             waiting = 1
-        due = _is_due(source, last := copied.get(_backup_key(source, table)))
+        last = copied.get(_backup_key(source, table))
         news.append(
             TableNews(
                 names.table_name(table),
                 waiting,
                 silver_behind=known is not None and records_behind(platform.lake, source, table, known) > 0,
-                backup_behind=known is not None and due and _is_behind(last, known),
-                backup_due=due,
+                backup_behind=known is not None and _is_due(source, last) and _is_behind(last, known),
             )
         )
     return news, problems

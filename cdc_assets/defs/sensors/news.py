@@ -17,14 +17,13 @@ from cdc_assets.registry.source_settings import Batching
 class TableNews:
     """One table at a tick. `waiting` counts offsets beyond bronze (an upper bound of records).
 
-    `backup_due`: the last backup is old enough for another; `backup_behind`: and bronze has records that it lacks.
+    `backup_behind`: the last backup is old enough for another, and bronze has records that it lacks.
     """
 
     table: str
     waiting: int
     silver_behind: bool = False
     backup_behind: bool = False
-    backup_due: bool = True
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ def decide(
     batching: Batching,
     alone: frozenset[str] = frozenset(),
 ) -> tuple[tuple[Request, ...], Waiting]:
-    """The runs to request now, and the cursor to keep.
+    """The runs of bronze and silver to request now, and the cursor to keep.
 
     A table in a run under way is left alone. A table with more than the batching's `max_records` waiting gets a run of its
     own, so that it does not hold the others up, and so does one of `alone`, whose last run failed: its step would end the
@@ -63,9 +62,7 @@ def decide(
     most, longest = batching.max_records, batching.max_delay.total_seconds()
     backlog = [n for n in free if n.waiting > most and n not in failed]
     small = [n for n in free if n.waiting <= most and n not in failed]
-    due = any(
-        n.waiting >= batching.min_records or n.silver_behind or n.backup_behind or now - since[n.table] >= longest for n in small
-    )
+    due = any(n.waiting >= batching.min_records or n.silver_behind or now - since[n.table] >= longest for n in small)
     requests = [Request((n.table,), f"backlog of up to {quantity(n.waiting, 'record')}") for n in backlog]
     requests += [Request((n.table,), "once more after a failure") for n in failed]
     if due:
@@ -75,5 +72,19 @@ def decide(
     return tuple(requests), Waiting({table: at for table, at in since.items() if table not in asked})
 
 
+def decide_backups(
+    news: Sequence[TableNews], *, busy: frozenset[str], alone: frozenset[str] = frozenset()
+) -> tuple[Request, ...]:
+    """The runs of backups to request now: one for all tables, and one for each of `alone`, whose last one failed.
+
+    A backup has a run of its own: what is on its way to silver does not wait for it.
+    """
+    behind = [n.table for n in news if n.backup_behind and n.table not in busy]
+    requests = [Request((table,), "once more after a failure") for table in behind if table in alone]
+    if together := tuple(table for table in behind if table not in alone):
+        requests.append(Request(together, "bronze has records that the backup lacks"))
+    return tuple(requests)
+
+
 def _has_news(news: TableNews) -> bool:
-    return news.waiting > 0 or news.silver_behind or news.backup_behind
+    return news.waiting > 0 or news.silver_behind

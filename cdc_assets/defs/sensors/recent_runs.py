@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
@@ -17,15 +18,31 @@ UNDER_WAY = [
     DagsterRunStatus.STARTED,
     DagsterRunStatus.CANCELING,
 ]
-_RUNS_LOOKED_AT = 16
+_RUNS_LOOKED_AT = 24
 _FIRST_PAUSE_SECONDS = 5.0
 _LONGEST_PAUSE_SECONDS = 300.0
 
 
-def busy_tables(instance: dg.DagsterInstance, source: BaseSource) -> frozenset[str]:
-    """Tables in a sensor's run that has not ended."""
+@dataclass(frozen=True)
+class SensorRuns:
+    """One kind of run that the offsets sensor requests: the tag that names its tables, and the last layer that it carries."""
+
+    tag: str
+    layer: str
+
+    def tables(self, run: dg.DagsterRun) -> set[str]:
+        """Those that the run was requested for."""
+        return set(run.tags.get(self.tag, "").split(",")) - {""}
+
+
+CARRIED = SensorRuns("cdc/tables", "silver")
+BACKED_UP = SensorRuns("cdc/backups", "backup")
+
+
+def busy_tables(instance: dg.DagsterInstance, source: BaseSource) -> dict[SensorRuns, frozenset[str]]:
+    """Of each kind the tables in a sensor's run that has not ended."""
     runs = instance.get_runs(filters=RunsFilter(statuses=UNDER_WAY, tags={"cdc/source": source.name}))
-    return frozenset(table for run in runs for table in run.tags.get("cdc/tables", "").split(",") if table)
+    return {kind: frozenset(table for run in runs for table in kind.tables(run)) for kind in (CARRIED, BACKED_UP)}
 
 
 def run_under_way(instance: dg.DagsterInstance, job: str) -> str | None:
@@ -34,22 +51,26 @@ def run_under_way(instance: dg.DagsterInstance, job: str) -> str | None:
     return runs[0].run_id if runs else None
 
 
-def failure_pauses(instance: dg.DagsterInstance, source: BaseSource, *, now: float) -> dict[str, float]:
-    """`{table: seconds to wait}` of the tables that the newest of their runs left without silver.
+def failure_pauses(instance: dg.DagsterInstance, source: BaseSource, *, now: float) -> dict[SensorRuns, dict[str, float]]:
+    """`{kind of run: {table: seconds to wait}}` of the tables that the newest of their runs left without its layer.
 
     5, 10, 20 … at most 300 after failures one after the other; 0 when the time has passed. A table that a failed run has
-    brought to silver did not fail.
+    brought to its layer did not fail.
     """
     records = instance.get_run_records(filters=RunsFilter(tags={"cdc/source": source.name}), limit=_RUNS_LOOKED_AT)
+    return {kind: _pauses(instance, records, kind, now=now) for kind in (CARRIED, BACKED_UP)}
+
+
+def _pauses(instance: dg.DagsterInstance, records: Sequence[dg.RunRecord], kind: SensorRuns, *, now: float) -> dict[str, float]:
     failures: Counter[str] = Counter()
     ended: dict[str, float] = {}
     settled: set[str] = set()
     for record in records:
         if not record.dagster_run.is_finished:
             continue
-        tables = set(record.dagster_run.tags.get("cdc/tables", "").split(",")) - {""}
+        tables = kind.tables(record.dagster_run)
         failed = record.dagster_run.status == DagsterRunStatus.FAILURE and tables - settled
-        missed = failed - _silver_tables(instance, record.dagster_run.run_id) if failed else set()
+        missed = failed - _tables_in(kind.layer, instance, record.dagster_run.run_id) if failed else set()
         for table in missed - settled:
             failures[table] += 1
             ended.setdefault(table, record.end_time or now)
@@ -58,11 +79,11 @@ def failure_pauses(instance: dg.DagsterInstance, source: BaseSource, *, now: flo
     return {table: max(0.0, ended[table] + pause - now) for table, pause in pauses.items()}
 
 
-def _silver_tables(instance: dg.DagsterInstance, run_id: str) -> set[str]:
-    """Tables whose silver the run has materialized."""
+def _tables_in(layer: str, instance: dg.DagsterInstance, run_id: str) -> set[str]:
+    """Tables whose asset of the layer the run has materialized."""
     records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION).records
     keys = [record.asset_key for record in records]
-    return {key.path[-1].removeprefix("silver_") for key in keys if key and key.path[0] == "silver"}
+    return {key.path[-1].removeprefix(f"{layer}_") for key in keys if key and key.path[0] == layer}
 
 
 def last_materializations(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> dict[dg.AssetKey, dg.EventLogEntry]:
