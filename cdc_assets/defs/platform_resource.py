@@ -7,7 +7,9 @@ from typing import Any
 
 import dagster as dg
 from pydantic import PrivateAttr
+from typing_extensions import override
 
+from cdc_assets.defs.run_priority import yield_to_others
 from cdc_assets.resources.platform import Platform
 
 
@@ -16,3 +18,8 @@ class PlatformResource(dg.ConfigurableResource, Platform):
 
     _clients: dict[str, Any] = PrivateAttr(default_factory=dict)
     _making: Any = PrivateAttr(default_factory=Lock)
+
+    @override
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        if context.run is not None:
+            yield_to_others(context.run.tags)

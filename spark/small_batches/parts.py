@@ -13,15 +13,15 @@ from spark.specs import TopicRange
 
 @dataclass(frozen=True)
 class BatchPart:
-    """A file that no commit names yet (None: there were no records), and its groups; `after`: bronze's version then."""
+    """A file that no commit names yet (None: there were no records), and its groups; `whole`: the batch that it is a part of."""
 
-    after: int
+    whole: str
     file: AddFile | None = None
     groups: Sequence[Group] = field(default_factory=tuple)
 
     def to_json(self) -> str:
         """For the client, and the task that commits."""
-        return json.dumps({"after": self.after, "file": self.file, "groups": self.groups})
+        return json.dumps({"whole": self.whole, "file": self.file, "groups": self.groups})
 
     @classmethod
     def from_json(cls, text: str) -> BatchPart:
@@ -29,7 +29,13 @@ class BatchPart:
         data = json.loads(text)
         told = [Group(*values) for values in data["groups"]]
         groups = tuple(group._replace(last=None if group.last is None else Last(*group.last)) for group in told)
-        return cls(data["after"], data["file"], groups)
+        return cls(data["whole"], data["file"], groups)
+
+
+def identify(topics: Sequence[TopicRange]) -> str:
+    """What is to be read, as text: the same as long as nobody has appended anything of these topics."""
+    told = [(t.topic, t.topic_id, t.epoch, sorted(t.ranges.items())) for t in topics]
+    return json.dumps(sorted(told))
 
 
 def divide(topics: Sequence[TopicRange], parts: int) -> list[list[TopicRange]]:

@@ -29,7 +29,7 @@ from spark.kafka.offset_ranges import remaining
 from spark.lake.folder import open_folder
 from spark.positions.layout import EPOCH_WIDTH, NUMBER_WIDTH
 from spark.small_batches import commit, groups, narrow, reading
-from spark.small_batches.parts import BatchPart, divide
+from spark.small_batches.parts import BatchPart, divide, identify
 from spark.specs import BronzeSpec, JobResult, TopicRange
 
 _LOOKS = (1, 20, 400)
@@ -53,11 +53,10 @@ def append(spec: BronzeSpec) -> JobResult:
         RangeGapError, TopicChangedError: as spark.bronze.job.
     """
     started = time.monotonic()
-    with lend_to_task(spec.path):
-        work = look(spec)
-        if not work.todo:
-            return bronze_job.result(None, {}, [], started)
-        return _commit(spec, work, [_write(spec, work, work.todo)], started)
+    work = look(spec)
+    if not work.todo:
+        return bronze_job.result(None, {}, [], started)
+    return commit_parts(spec, [_write(spec, work.todo, of=work)], started=started)
 
 
 def write_part(spec: BronzeSpec, number: int, parts: int) -> BatchPart:
@@ -69,24 +68,26 @@ def write_part(spec: BronzeSpec, number: int, parts: int) -> BatchPart:
     """
     work = look(spec)
     own = divide(work.todo, parts)
-    return _write(spec, work, own[number]) if number < len(own) else BatchPart(work.committed.version)
+    return _write(spec, own[number], of=work) if number < len(own) else BatchPart(identify(work.todo))
 
 
-def commit_parts(spec: BronzeSpec, parts: Sequence[BatchPart]) -> JobResult:
-    """Commit what tasks have written of one look at the log; where that fails, their files go.
+def commit_parts(spec: BronzeSpec, parts: Sequence[BatchPart], *, started: float | None = None) -> JobResult:
+    """Commit what tasks have written of the same records; where that fails, their files go.
+
+    Others may have appended other topics meanwhile, as the run of another table does.
 
     Raises:
-        LeftToSparkError: somebody else has appended meanwhile, or there is nothing to commit; nothing is committed.
+        LeftToSparkError: somebody has appended some of the records, or there is nothing to commit; nothing is committed.
     """
-    started = time.monotonic()
+    started = time.monotonic() if started is None else started
     with lend_to_task(spec.path):
         work = look(spec)
         if not work.todo:
             # An executor that is lost has its task run again: then the files are committed. Others are left to VACUUM.
             return bronze_job.result(None, {}, [], started)
-        if {part.after for part in parts} != {work.committed.version}:
+        if {part.whole for part in parts} != {identify(work.todo)}:
             discard_parts(spec, parts)
-            raise LeftToSparkError("somebody else appended meanwhile")
+            raise LeftToSparkError("somebody else appended some of these records meanwhile")
         return _commit(spec, work, parts, started)
 
 
@@ -125,15 +126,16 @@ def _look_at_log(path: str) -> Committed:
     raise LeftToSparkError("bronze's log does not tell what is committed")
 
 
-def _write(spec: BronzeSpec, work: BatchWork, todo: Sequence[TopicRange]) -> BatchPart:
-    records = read(spec, todo)
+def _write(spec: BronzeSpec, todo: Sequence[TopicRange], *, of: BatchWork) -> BatchPart:
+    """Not under the table's lock: another run's append does not wait until this one's records are read."""
+    records, whole = read(spec, todo), identify(of.todo)
     if not records.num_rows:
-        return BatchPart(work.committed.version)
+        return BatchPart(whole)
     found = groups.count_groups(records)
     rows = sort_rows(records.select(commit.SCHEMA.names).cast(commit.SCHEMA), _ORDER)
     folder = open_folder(spec.path)
     folder.make()
-    return BatchPart(work.committed.version, write_file(folder, rows, groups=row_groups(rows["table"])), found)
+    return BatchPart(whole, write_file(folder, rows, groups=row_groups(rows["table"])), found)
 
 
 def row_groups(tables: pa.ChunkedArray) -> list[int]:

@@ -50,6 +50,9 @@ _LATE_OPTIMIZING = (
 # After a full collection the heap is at most twice what lives in it: at rest a server keeps a quarter of what its largest job
 # had taken.
 _GIVES_BACK = ("-XX:MinHeapFreeRatio=15", "-XX:MaxHeapFreeRatio=50", "-XX:-ShrinkHeapInSteps")
+# Jobs of one pool are first come, first served unless it says otherwise; all of ours are in the default one.
+_POOLS = """<allocations><pool name="default"><schedulingMode>FAIR</schedulingMode></pool></allocations>
+"""
 _LOG_LEVELS = {"org.apache.spark.sql.delta": "warn", "io.delta": "warn"}
 
 
@@ -73,6 +76,10 @@ class SparkConnect(Component):
     def _token(self) -> str:
         return self.site.home.private(TOKEN)
 
+    @property
+    def _pools(self) -> Path:
+        return self.run / "pools.xml"
+
     @override
     def prepare(self) -> None:
         private_folder(self.run)
@@ -81,6 +88,7 @@ class SparkConnect(Component):
         private_folder(self.run / "tmp")
         private_folder(self.data)
         write_log4j(self.run / "log4j2.properties", root="warn", levels=_LOG_LEVELS)
+        self._pools.write_text(_POOLS, encoding="utf-8")
         # For what must not stand on a command line.
         write_private(self.run / "spark.properties", "")
         if self.site.is_standalone:
@@ -132,6 +140,9 @@ class SparkConnect(Component):
             "spark.driver.bindAddress": HOST,
             "spark.driver.host": HOST,
             "spark.driver.memory": f"{_HEAP_MB}m",
+            # First come, first served by default: an append would wait until a comparison of all rows has had every slot.
+            "spark.scheduler.mode": "FAIR",
+            "spark.scheduler.allocation.file": self._pools.as_uri(),
             # Hadoop sets the modes of files by this, and not by the process's own mask.
             "spark.hadoop.fs.permissions.umask-mode": "077",
             # Half an hour by default: a full collection of an idle server takes 0.2 s.
