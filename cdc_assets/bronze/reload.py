@@ -1,5 +1,7 @@
 """Tables are read whole again, and their topics go on in the next epoch: where the lake's topics lost what bronze had not read.
 
+What needs no reading, since its new topic begins with the whole table: cdc_assets.bronze.whole_topics.
+
 The order is what makes it safe: the rows are in the lake's topic before the epoch's first record is committed, so an
 epoch holds the whole table (spark.silver.batch.SilverRun.floor relies on that). A crash between the two costs a second
 reading of the tables.
@@ -7,13 +9,14 @@ reading of the tables.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from cdc_assets import names
 from cdc_assets.bronze.append import AppendPlan, Say, TopicSlice, append, look
 from cdc_assets.bronze.ranges import pending_ranges
+from cdc_assets.bronze.whole_topics import whole_tables
 from cdc_assets.errors import TopicGapError
 from cdc_assets.kinds import names_with
 from cdc_assets.onboarding import run as onboarding
@@ -36,6 +39,8 @@ class TableReload:
     wanted: bool
     is_first: bool
     """Bronze has nothing of the topic, so its first epoch begins."""
+    is_there: bool = False
+    """The topic begins with the whole table, so nothing is read: cdc_assets.bronze.whole_topics."""
 
     @property
     def next_epoch(self) -> int:
@@ -46,13 +51,14 @@ class TableReload:
 def plan_reloads(platform: Platform, source: BaseSource, tables: Sequence[Table], *, anew: bool = False) -> list[TableReload]:
     """In the order of the tables; `anew`: also those of which nothing is lost, where bronze has their topics."""
     found = look(platform, source, tables)
+    there = whole_tables(platform, source, [table for table in tables if names.lake_topic(source, table) in found.gaps])
     plans = []
     for table in tables:
         topic = names.lake_topic(source, table)
         known = found.before.get(topic)
         wanted = topic in found.gaps or (anew and known is not None and topic not in found.missing)
         gap = found.gaps.get(topic) or found.missing.get(topic)
-        plans.append(TableReload(table, topic, gap, known.epoch if known else 0, wanted, known is None))
+        plans.append(TableReload(table, topic, gap, known.epoch if known else 0, wanted, known is None, topic in there))
     return plans
 
 
@@ -70,40 +76,52 @@ def ask_source(source: BaseSource, trouble: str) -> Source:
     raise TopicGapError(f"{trouble}; but {why}")
 
 
-def reload_bronze(platform: Platform, source: Source, tables: Sequence[Table], say: Say) -> dict[str, int]:
-    """Read the tables again under the locks of their bronze; by topic, the epoch in which bronze goes on."""
-    topics = [names.lake_topic(source, table) for table in tables]
+def reload_bronze(platform: Platform, source: Source, plans: Sequence[TableReload], say: Say) -> dict[str, int]:
+    """Do what is planned, under the locks of the tables' bronze; by topic, the epoch in which bronze goes on."""
+    tables = [plan.table for plan in plans]
     with ExitStack() as held:
-        for name in sorted(names.table_name(table) for table in tables):
+        for name in sorted(map(names.table_name, tables)):
             held.enter_context(table_lock("bronze", source.name, name))
         found = look(platform, source, tables)
-        intact = {topic for topic in topics if topic not in found.gaps}
-        parts = reload_tables(platform, source, tables, found, say, intact=intact)
+        intact = {plan.topic for plan in plans if plan.topic not in found.gaps}
+        there = {plan.topic for plan in plans if plan.is_there} - intact
+        parts = reload_tables(platform, source, tables, found, say, intact=intact, there=there)
         append(platform, source, AppendPlan(found.before, parts), "repair", say)
     return {topic: part.epoch for topic, part in parts.items()}
 
 
 def reload_tables(
-    platform: Platform, source: Source, tables: Sequence[Table], found: AppendPlan, say: Say, *, intact: set[str] | None = None
+    platform: Platform,
+    source: Source,
+    tables: Sequence[Table],
+    found: AppendPlan,
+    say: Say,
+    *,
+    intact: Set[str] = frozenset(),
+    there: Set[str] = frozenset(),
 ) -> dict[str, TopicSlice]:
     """Read tables whole again, by one snapshot, and wait until their rows are in the lake's topics.
 
     What bronze is to read of each topic then. Of an `intact` topic the epoch begins where bronze stands, and nobody else
     may append meanwhile; of another at the topic's begin. Where bronze has nothing of a topic its first epoch begins.
+    One that is `there` begins with its whole table: it is taken as it is.
 
     Raises:
         CdcAssetsError: from a step of the reading, which `cdc onboard SOURCE --resume` goes on with.
     """
+    if late := [table for table in tables if names.lake_topic(source, table) not in there]:
+        _read_again(platform, source, late, say)
+    return {names.lake_topic(source, table): _next_epoch(platform, source, table, found, intact=intact) for table in tables}
+
+
+def _read_again(platform: Platform, source: Source, tables: Sequence[Table], say: Say) -> None:
     say(f"reading {', '.join(table.name for table in tables)} again")
     onboarding.begin(source.name, [table.name for table in tables], "incremental", again=True)
     onboarding.go_on(platform, source.name, say)
     carry_to_lake(platform, source.model_copy(update={"tables": tuple(tables)}), deadline=_CARRY_DEADLINE_SECONDS)
-    return {
-        names.lake_topic(source, table): _next_epoch(platform, source, table, found, intact=intact or set()) for table in tables
-    }
 
 
-def _next_epoch(platform: Platform, source: Source, table: Table, found: AppendPlan, *, intact: set[str]) -> TopicSlice:
+def _next_epoch(platform: Platform, source: Source, table: Table, found: AppendPlan, *, intact: Set[str]) -> TopicSlice:
     topic = names.lake_topic(source, table)
     state = platform.lake_kafka().await_state(topic, deadline=_CARRY_DEADLINE_SECONDS)
     known = found.before.get(topic)
@@ -123,4 +141,7 @@ def close_gap(platform: Platform, source: BaseSource, found: AppendPlan, topic: 
     if source.topics.on_gap == "fail" or source.asked is None:
         raise TopicGapError(found.gaps[topic])
     table = next(table for table in source.tables if names.lake_topic(source, table) == topic)
-    return reload_tables(platform, source.asked, [table], found, say)[topic]
+    there = whole_tables(platform, source, [table])
+    if there:
+        say(f"{topic} begins with the whole table")
+    return reload_tables(platform, source.asked, [table], found, say, there=there)[topic]

@@ -67,7 +67,8 @@ def bronze(
 ) -> None:
     """Read a table again, and go on in a new epoch: for a lake's topic that has lost records which bronze had not read.
 
-    Without a table: each of the source whose topic has. One snapshot reads them all.
+    Without a table: each of the source whose topic has. One snapshot reads them all. A topic that was made again and begins
+    with the whole table, as behind a new connector, is taken as it is.
     """
     from cdc_assets.bronze.reload import ask_source, plan_reloads, reload_bronze
     from cdc_assets.resources.platform import Platform
@@ -83,7 +84,7 @@ def bronze(
     if wanted := [plan for plan in plans if plan.wanted]:
         asked = ask_source(declared, wanted[0].gap or wanted[0].topic)
         if not dry_run:
-            epochs |= reload_bronze(platform, asked, [plan.table for plan in wanted], partial(print, file=sys.stderr))
+            epochs |= reload_bronze(platform, asked, wanted, partial(print, file=sys.stderr))
     if is_data(output):
         found = [_reload_document(declared, plan, epochs[plan.topic], dry_run=dry_run) for plan in plans]
         print_document(found if table is None else found[0], output)
@@ -94,7 +95,10 @@ def bronze(
 
 def _print_reload(plan: TableReload, epoch: int, *, dry_run: bool) -> None:
     print(plan.gap or f"{plan.topic}: bronze has not lost anything")
-    if plan.wanted:
+    if plan.wanted and plan.is_there:
+        goes = "would go" if dry_run else "goes"
+        print(f"its topic begins with the whole table {plan.table.name}; bronze {goes} on in epoch {epoch}")
+    elif plan.wanted:
         print(f"{'would read' if dry_run else 'read'} {plan.table.name} again; bronze goes on in epoch {epoch}")
 
 
@@ -102,7 +106,8 @@ def _reload_document(source: BaseSource, plan: TableReload, epoch: int, *, dry_r
     from cdc_assets import names
 
     facts = {"source": source.name, "table": names.table_name(plan.table), "topic": plan.topic, "gap": plan.gap}
-    return {**facts, "epoch": epoch, "repaired": plan.wanted and not dry_run}
+    done = plan.wanted and not dry_run
+    return {**facts, "epoch": epoch, "repaired": done, "read_again": done and not plan.is_there}
 
 
 @app.command("source")

@@ -87,12 +87,15 @@ def test_declared_so_the_table_is_read_again_and_goes_on_in_the_next_epoch(
     source: Source, whole: Platform, lake_kafka: FakeKafka, spark: FakeSpark, instance: dg.DagsterInstance,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    def read_anew(platform: Any, source: Any, tables: list[Table], found: AppendPlan, say: Any) -> dict[str, TopicSlice]:
+    def read_anew(
+        platform: Any, source: Any, tables: list[Table], found: AppendPlan, say: Any, *, there: set[str]
+    ) -> dict[str, TopicSlice]:
         (table,), epoch = tables, found.before[ORDERS].epoch + 1
         lake_kafka.topics[ORDERS] = FakeTopic("id-orders", {0: [(b"k", b"{}")] * 9})
         return {ORDERS: TopicSlice(table, lake_kafka.states([ORDERS])[ORDERS], epoch, {0: (0, 9)})}
 
     monkeypatch.setattr(reload_module, "reload_tables", read_anew)
+    monkeypatch.setattr(Platform, "core_kafka", lambda self, cluster: FakeKafka())
     wanted = source.model_copy(update={"topics": source.topics.model_copy(update={"on_gap": "resnapshot"})})
     run = materialize(wanted, whole, instance)
     assert run.success

@@ -147,7 +147,9 @@ def test_the_page_brings_the_tables_back(lost: Machine, server: OwnServer, tmp_p
         if title == "bronze":
             assert lost.bronze_records() == lost.backed_up < lost.held
     assert all(f"cdc repair bronze shop {table}" in outputs["start"] for table in TABLES)
-    assert all(f"read public.{table} again; bronze goes on in epoch 1" in outputs["read again"] for table in TABLES)
+    # Kafka Connect was new, so its connector has read each table; nothing has to be read twice.
+    told = "its topic begins with the whole table public.{}; bronze goes on in epoch 1"
+    assert all(told.format(table) in outputs["read again"] for table in TABLES)
     for table in TABLES:
         with server.connection() as connection:
             columns, expected = source_rows(connection, table)

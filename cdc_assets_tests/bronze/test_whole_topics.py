@@ -1,0 +1,74 @@
+"""When a topic that was made again counts as beginning with its whole table: only by what the connector and the topic say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from cdc_assets.bronze.whole_topics import WholeReading, count_snapshot_rows, whole_readings
+from cdc_assets.connectors.notifications import INCREMENTAL, INITIAL, KeptNotifications, Notification
+
+SCAN = "TABLE_SCAN_COMPLETED"
+
+
+def said(*events: tuple[int, str, str]) -> KeptNotifications:
+    """(ms, type, table or nothing): each scan has read as many rows as the clock shows."""
+    told = [Notification("1", INITIAL, kind, scan(table, at) if table else {}, at) for at, kind, table in events]
+    return KeptNotifications(tuple(told))
+
+
+def scan(table: str, rows: int, status: str = "SUCCEEDED") -> dict[str, str]:
+    return {"scanned_collection": table, "total_rows_scanned": str(rows), "status": status}
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        ([], {}),
+        ([(1, "STARTED", ""), (2, SCAN, "s.a")], {}),
+        ([(1, "STARTED", ""), (2, SCAN, "s.a"), (3, "COMPLETED", "")], {"s.a": WholeReading(2, 1, 3)}),
+        ([(1, "STARTED", ""), (2, SCAN, "s.a"), (3, "ABORTED", ""), (4, "COMPLETED", "")], {}),
+        # Its begin is not known any more: rows of an earlier, broken one would count as its own.
+        ([(2, SCAN, "s.a"), (3, "COMPLETED", "")], {}),
+        # Broken, and begun anew: rows of before are not counted.
+        (
+            [(1, "STARTED", ""), (2, SCAN, "s.a"), (5, "STARTED", ""), (7, SCAN, "s.b"), (9, "COMPLETED", "")],
+            {"s.b": WholeReading(7, 5, 9)},
+        ),
+    ],
+)
+def test_only_a_reading_with_a_begin_and_an_end_counts(
+    events: Sequence[tuple[int, str, str]], found: dict[str, WholeReading]
+) -> None:
+    assert whole_readings(said(*events)) == found
+
+
+def test_a_reading_by_chunks_is_none_and_neither_is_one_that_failed() -> None:
+    by_chunks = [
+        Notification("1", INCREMENTAL, kind, scan("s.a", 5), at) for at, kind in enumerate(("STARTED", SCAN, "COMPLETED"))
+    ]
+    assert whole_readings(KeptNotifications(tuple(by_chunks))) == {}
+    failed = [
+        Notification("1", INITIAL, kind, scan("s.a", 5, "SQL_EXCEPTION"), at)
+        for at, kind in enumerate(("STARTED", SCAN, "COMPLETED"))
+    ]
+    assert whole_readings(KeptNotifications(tuple(failed))) == {}
+
+
+def test_of_what_retention_has_cut_nothing_is_believed() -> None:
+    whole = said((1, "STARTED", ""), (2, SCAN, "s.a"), (3, "COMPLETED", ""))
+    assert whole_readings(KeptNotifications(whole.said, whole_since=2)) == {}
+    assert whole_readings(KeptNotifications(whole.said, whole_since=None)) == {}
+
+
+def event(op: str, snapshot: object) -> bytes:
+    return json.dumps({"op": op, "after": {}, "source": {"snapshot": snapshot}}).encode()
+
+
+def test_rows_of_a_snapshot_are_told_from_all_else() -> None:
+    rows = [event("r", "first"), event("r", "true"), event("r", "last_in_data_collection"), event("r", "last")]
+    assert count_snapshot_rows([*rows, json.dumps({"payload": json.loads(rows[0])}).encode()]) == 5
+    others = [event("r", "incremental"), event("r", False), event("c", "false"), None, b"\x00\x01avro", b"[]", b"{}", b"3"]
+    assert count_snapshot_rows(others) == 0
