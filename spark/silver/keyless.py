@@ -24,7 +24,7 @@ from spark.bronze.slice import by_partition
 from spark.delta.commits import CommittedTopic, silver_metadata
 from spark.delta.identifiers import literal
 from spark.delta.log import Commit, commit_of
-from spark.positions.layout import snapshot_of, without_offset
+from spark.positions.layout import EPOCH_WIDTH, snapshot_of, without_offset
 from spark.silver import table as silver_table
 from spark.silver.batch import BatchFacts, SilverRun, position_of_truncate, set_aside
 from spark.silver.problems import UNCLEAR, problem_value
@@ -112,8 +112,10 @@ def whole(changes: DataFrame, spec: SilverSpec) -> DataFrame:
 
 def _first_deliveries(changes: DataFrame, known: Mapping[str, CommittedTopic]) -> DataFrame:
     """Marks what was delivered before: below the highest place so far, or at it while still repeating."""
-    # By offset, not by row: both halves of one record (spark.silver.multiset) are told alike.
-    order = Window.partitionBy("topic", "partition").orderBy("offset")
+    # By offset, not by row: both halves of one record (spark.silver.multiset) are told alike. Offsets of another epoch are of
+    # another topic: between two of its own a row behind a control record took one for its predecessor, and was dropped.
+    epoch = sf.substring("_cdc_position", 1, EPOCH_WIDTH)
+    order = Window.partitionBy("topic", "partition", epoch).orderBy("offset")
     earlier = order.rangeBetween(Window.unboundedPreceding, -1)
     place = without_offset(sf.col("_cdc_position"))
     folded = sf.coalesce(without_offset(by_partition({t: s.max_position for t, s in known.items()})), sf.lit(""))
