@@ -48,6 +48,18 @@ class TableReload:
         return self.epoch + (not self.is_first)
 
 
+@dataclass(frozen=True)
+class KnownTopics:
+    """What is known of topics before tables are read again.
+
+    Of an `intact` one the epoch begins where bronze stands, and nobody else may append meanwhile; of another at the topic's
+    begin. One that is `there` begins with its whole table: it is taken as it is.
+    """
+
+    intact: Set[str] = frozenset()
+    there: Set[str] = frozenset()
+
+
 def plan_reloads(platform: Platform, source: BaseSource, tables: Sequence[Table], *, anew: bool = False) -> list[TableReload]:
     """In the order of the tables; `anew`: also those of which nothing is lost, where bronze has their topics."""
     found = look(platform, source, tables)
@@ -85,33 +97,24 @@ def reload_bronze(platform: Platform, source: Source, plans: Sequence[TableReloa
         found = look(platform, source, tables)
         intact = {plan.topic for plan in plans if plan.topic not in found.gaps}
         there = {plan.topic for plan in plans if plan.is_there} - intact
-        parts = reload_tables(platform, source, tables, found, say, intact=intact, there=there)
+        parts = reload_tables(platform, source, tables, found, say, KnownTopics(intact, there))
         append(platform, source, AppendPlan(found.before, parts), "repair", say)
     return {topic: part.epoch for topic, part in parts.items()}
 
 
 def reload_tables(
-    platform: Platform,
-    source: Source,
-    tables: Sequence[Table],
-    found: AppendPlan,
-    say: Say,
-    *,
-    intact: Set[str] = frozenset(),
-    there: Set[str] = frozenset(),
+    platform: Platform, source: Source, tables: Sequence[Table], found: AppendPlan, say: Say, known: KnownTopics
 ) -> dict[str, TopicSlice]:
     """Read tables whole again, by one snapshot, and wait until their rows are in the lake's topics.
 
-    What bronze is to read of each topic then. Of an `intact` topic the epoch begins where bronze stands, and nobody else
-    may append meanwhile; of another at the topic's begin. Where bronze has nothing of a topic its first epoch begins.
-    One that is `there` begins with its whole table: it is taken as it is.
+    What bronze is to read of each topic then. Where bronze has nothing of a topic its first epoch begins.
 
     Raises:
         CdcAssetsError: from a step of the reading, which `cdc onboard SOURCE --resume` goes on with.
     """
-    if late := [table for table in tables if names.lake_topic(source, table) not in there]:
+    if late := [table for table in tables if names.lake_topic(source, table) not in known.there]:
         _read_again(platform, source, late, say)
-    return {names.lake_topic(source, table): _next_epoch(platform, source, table, found, intact=intact) for table in tables}
+    return {names.lake_topic(source, table): _next_epoch(platform, source, table, found, intact=known.intact) for table in tables}
 
 
 def _read_again(platform: Platform, source: Source, tables: Sequence[Table], say: Say) -> None:
@@ -144,4 +147,4 @@ def close_gap(platform: Platform, source: BaseSource, found: AppendPlan, topic: 
     there = whole_tables(platform, source, [table])
     if there:
         say(f"{topic} begins with the whole table")
-    return reload_tables(platform, source.asked, [table], found, say, there=there)[topic]
+    return reload_tables(platform, source.asked, [table], found, say, KnownTopics(there=there))[topic]

@@ -88,7 +88,7 @@ def test_declared_so_the_table_is_read_again_and_goes_on_in_the_next_epoch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     def read_anew(
-        platform: Any, source: Any, tables: list[Table], found: AppendPlan, say: Any, *, there: set[str]
+        platform: Any, source: Any, tables: list[Table], found: AppendPlan, say: Any, known: Any
     ) -> dict[str, TopicSlice]:
         (table,), epoch = tables, found.before[ORDERS].epoch + 1
         lake_kafka.topics[ORDERS] = FakeTopic("id-orders", {0: [(b"k", b"{}")] * 9})
