@@ -8,19 +8,13 @@ from collections.abc import Sequence
 import pytest
 
 from cdc_assets.bronze.whole_topics import WholeReading, count_snapshot_rows, whole_readings
-from cdc_assets.connectors.notifications import INCREMENTAL, INITIAL, KeptNotifications, Notification
+from cdc_assets.connectors.notifications import KeptNotifications
+from cdc_assets_tests.support.notified import SCAN, said
 
-SCAN = "TABLE_SCAN_COMPLETED"
 
-
-def said(*events: tuple[int, str, str]) -> KeptNotifications:
+def kept(*events: tuple[int, str, str]) -> KeptNotifications:
     """(ms, type, table or nothing): each scan has read as many rows as the clock shows."""
-    told = [Notification("1", INITIAL, kind, scan(table, at) if table else {}, at) for at, kind, table in events]
-    return KeptNotifications(tuple(told))
-
-
-def scan(table: str, rows: int, status: str = "SUCCEEDED") -> dict[str, str]:
-    return {"scanned_collection": table, "total_rows_scanned": str(rows), "status": status}
+    return KeptNotifications(tuple(said(kind, at, table, rows=at) for at, kind, table in events))
 
 
 @pytest.mark.parametrize(
@@ -42,23 +36,19 @@ def scan(table: str, rows: int, status: str = "SUCCEEDED") -> dict[str, str]:
 def test_only_a_reading_with_a_begin_and_an_end_counts(
     events: Sequence[tuple[int, str, str]], found: dict[str, WholeReading]
 ) -> None:
-    assert whole_readings(said(*events)) == found
+    assert whole_readings(kept(*events)) == found
 
 
 def test_a_reading_by_chunks_is_none_and_neither_is_one_that_failed() -> None:
-    by_chunks = [
-        Notification("1", INCREMENTAL, kind, scan("s.a", 5), at) for at, kind in enumerate(("STARTED", SCAN, "COMPLETED"))
-    ]
-    assert whole_readings(KeptNotifications(tuple(by_chunks))) == {}
-    failed = [
-        Notification("1", INITIAL, kind, scan("s.a", 5, "SQL_EXCEPTION"), at)
-        for at, kind in enumerate(("STARTED", SCAN, "COMPLETED"))
-    ]
-    assert whole_readings(KeptNotifications(tuple(failed))) == {}
+    of_one_table = list(enumerate(("STARTED", SCAN, "COMPLETED")))
+    by_chunks = tuple(said(kind, at, "s.a", 5, of="again-1") for at, kind in of_one_table)
+    assert whole_readings(KeptNotifications(by_chunks)) == {}
+    failed = tuple(said(kind, at, "s.a", 5, status="SQL_EXCEPTION") for at, kind in of_one_table)
+    assert whole_readings(KeptNotifications(failed)) == {}
 
 
 def test_of_what_retention_has_cut_nothing_is_believed() -> None:
-    whole = said((1, "STARTED", ""), (2, SCAN, "s.a"), (3, "COMPLETED", ""))
+    whole = kept((1, "STARTED", ""), (2, SCAN, "s.a"), (3, "COMPLETED", ""))
     assert whole_readings(KeptNotifications(whole.said, whole_since=2)) == {}
     assert whole_readings(KeptNotifications(whole.said, whole_since=None)) == {}
 

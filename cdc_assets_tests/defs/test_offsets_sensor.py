@@ -83,18 +83,10 @@ def test_a_backup_is_a_run_of_its_own_and_no_news_wait_for_it(
 def test_a_backup_under_way_holds_nothing_up_and_is_not_asked_for_again(
     source: Source, platform: Platform, instance: dg.DagsterInstance
 ) -> None:
-    @dg.op
-    def nothing() -> None: ...
-
-    @dg.job
-    def job() -> None:
-        nothing()
-
     catch_up(platform, instance)
     append_bronze(Path(platform.lake) / "bronze/shop", ORDERS, "orders", "id-orders", 3, 4, version=2)
     assert backups(often(source), platform, instance) == [{"orders"}]
-    tags = {"cdc/source": "shop", "cdc/backups": "orders"}
-    instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=tags)
+    start_a_run(instance, "cdc/backups", "orders")
     assert backups(often(source), platform, instance) == []
     assert {"orders"} in tick(often(source), platform, instance)[0]
 
@@ -110,6 +102,19 @@ def test_a_backup_that_fails_is_asked_for_later_and_holds_nothing_up(
     assert {"orders"} in tick(often(source), platform, instance)[0]
     monkeypatch.setattr("cdc_assets.defs.sensors.kafka_offsets.time.time", lambda: ended + 6)
     assert backups(often(source), platform, instance) == [{"orders"}]
+
+
+def start_a_run(instance: dg.DagsterInstance, tag: str, tables: str) -> None:
+    """One of these tables that does not end."""
+
+    @dg.op
+    def nothing() -> None: ...
+
+    @dg.job
+    def job() -> None:
+        nothing()
+
+    instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags={"cdc/source": "shop", tag: tables})
 
 
 def often(source: Source, every: timedelta = timedelta(0)) -> Source:
@@ -158,15 +163,7 @@ def test_silver_that_stayed_behind_is_asked_for_without_new_records(
 
 
 def test_a_table_in_a_run_is_not_asked_for_again(source: Source, platform: Platform, instance: dg.DagsterInstance) -> None:
-    @dg.op
-    def nothing() -> None: ...
-
-    @dg.job
-    def job() -> None:
-        nothing()
-
-    tags = {"cdc/source": "shop", "cdc/tables": "lines"}
-    instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=tags)
+    start_a_run(instance, "cdc/tables", "lines")
     assert tick(source, platform, instance)[0] == [{"orders"}]
 
 
