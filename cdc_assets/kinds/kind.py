@@ -48,6 +48,8 @@ class Kind:
     """The set of jars (stack.jars.sets) with the connector's plugin. Without one a worker of the user's own has it."""
     vendor_plugin: str | None = None
     """The same with a driver under its vendor's own licence, for whoever accepts that (`CDC_VENDOR_DRIVERS`)."""
+    java_module: str = ""
+    """A module of Java without which the connector captures other texts than the source has, and says nothing of it."""
     settings: frozenset[str] = frozenset()
     """Keys of `capture` that are not for every kind, and are for this one."""
     binlog: str = ""

@@ -91,6 +91,8 @@ MYSQL = Kind(
     model=Part("cdc_assets.registry.mysql:MySql"),
     connector=Part("cdc_assets.connectors.mysql:capture_config"),
     vendor_plugin="debezium-mysql",
+    # Without it Connector/J asks the server for eucjpms, and a snapshot has U+FFFD for every letter beyond ASCII.
+    java_module="jdk.charsets",
     debezium="mysql.MySqlConnector",
     binlog="MySQL",
     connection=Part("cdc_assets.resources.rows.mysql:MySqlConnection"),

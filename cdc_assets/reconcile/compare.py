@@ -11,16 +11,16 @@ Of two ranges of keys (spark.reconcile.own_order) rows are compared one by one, 
 of the source's range, step 4 silver's rows of these keys and those of its own range, and the source is asked, in the same
 snapshot, which of the latter it has.
 
-Steps 2 and 4 are beside each other: the database and Spark have no need of each other's sums.
+Steps 2 and 4 are beside each other: the database and Spark have no need of each other's sums. Small tables are summed together,
+once all of them are read at the source (lake_sums).
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
@@ -28,20 +28,20 @@ from cdc_assets.errors import ON_PURPOSE, CdcAssetsError, DatabaseError
 from cdc_assets.kinds import kind_of
 from cdc_assets.reconcile import drill_down, lake, unordered_keys
 from cdc_assets.reconcile.lake import ComparedTable
+from cdc_assets.reconcile.lake_sums import sum_alone, sum_small
 from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
 from cdc_assets.reconcile.result import TableResult, not_compared
 from cdc_assets.reconcile.slices import WHOLE
+from cdc_assets.reconcile.table_comparison import Carried, TableComparison
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL
 from cdc_assets.registry.models import BaseSource, Source, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.cuts import SourceCut, open_cut
-from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state
+from cdc_assets.resources.delta_log import bronze_committed, silver_state
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
-from spark.delta.commits import Committed
 
 if TYPE_CHECKING:
-    from spark.reconcile.job import Digest, KeyHashes, Task
     from spark.reconcile.own_order import TwoRanges
     from spark.reconcile.row_text import Slice
 
@@ -59,31 +59,6 @@ class TableToCompare:
     catalogue: CatalogueTable | None
     part: Slice | TwoRanges
     view: bool = False
-
-
-@dataclass(frozen=True)
-class Carried:
-    """Where the cut is in the lake's topics, and how long it took there."""
-
-    position: LogPosition
-    seconds: float
-
-
-@dataclass
-class TableComparison:
-    """One table on its way through the steps.
-
-    `source` are the sums of its buckets, `in_range` the rows of its range, `ours` silver's sums: of a range nobody takes any.
-    """
-
-    compared: ComparedTable
-    state: SilverState
-    committed: Committed
-    part: Slice | TwoRanges
-    ours: Future[tuple[Task, Digest, float]] | None = None
-    source: Digest = field(default_factory=dict)
-    in_range: KeyHashes = field(default_factory=Counter)
-    seconds: dict[str, float] = field(default_factory=dict)
 
 
 def can_reconcile(source: BaseSource) -> bool:
@@ -121,8 +96,8 @@ def _compare(platform: Platform, source: Source, tables: Sequence[Table], scope:
                     )
                     work = _prepare(platform, source, asked)
                     carried = carried or carrying.submit(_carry, platform, source, scope.timeout)
-                    if not isinstance(part, TwoRanges):
-                        work.ours = pool.submit(_sum_lake, work, cut, carried)
+                    if not isinstance(part, TwoRanges) and not work.is_small:
+                        work.ours = pool.submit(sum_alone, work, cut, carried).result
                     _sum_source(work, cut)
                     works.append(work)
                 except ON_PURPOSE as error:
@@ -130,6 +105,7 @@ def _compare(platform: Platform, source: Source, tables: Sequence[Table], scope:
             if carried is None or not works:
                 return results
             there = carried.result()
+            sum_small(pool, [w for w in works if w.ours is None and not isinstance(w.part, TwoRanges)], cut, carried)
 
             def in_lake(work: TableComparison) -> TableResult:
                 work.seconds["carry"] = round(there.seconds, 3)
@@ -169,17 +145,6 @@ def _sum_source(work: TableComparison, cut: SourceCut) -> None:
     work.seconds["source"] = round(time.monotonic() - started, 3)
 
 
-def _sum_lake(work: TableComparison, cut: SourceCut, carried: Future[Carried]) -> tuple[Task, Digest, float]:
-    from spark.reconcile import job
-    from spark.reconcile.own_order import TwoRanges
-
-    assert not isinstance(work.part, TwoRanges)
-    task = lake.task(work.compared, (work.state, work.committed), carried.result().position, cut.in_lake, work.part)
-    started = time.monotonic()
-    ours = work.compared.platform.spark().run(job.digest, task)
-    return task, ours, time.monotonic() - started
-
-
 def _in_lake(work: TableComparison, cut: SourceCut, position: LogPosition) -> TableResult:
     from spark.reconcile.own_order import TwoRanges
     from spark.reconcile.row_text import slice_text
@@ -187,7 +152,7 @@ def _in_lake(work: TableComparison, cut: SourceCut, position: LogPosition) -> Ta
     if isinstance(work.part, TwoRanges):
         return _two_ranges(work, work.part, cut, position)
     assert work.ours is not None
-    compared, (task, ours, seconds) = work.compared, work.ours.result()
+    compared, (task, ours, seconds) = work.compared, work.ours()
     work.seconds["lake"] = round(seconds, 3)
     differing = sorted(b for b in {*ours, *work.source} if ours.get(b) != work.source.get(b))
     result = TableResult(

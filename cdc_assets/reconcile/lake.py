@@ -11,6 +11,7 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.models import BaseSource, Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state
+from cdc_assets.resources.plain_tables import plain_table
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import ledger_of
 from cdc_assets.tables.fold_specs import silver_spec
@@ -84,5 +85,13 @@ def task(compared: ComparedTable, read: Read, position: LogPosition, cut: AnyCut
     of, form = lake.states([topic]).get(topic), (spec.envelope, spec.connector, spec.schema_registry)
     moved = of.moves_of(ranges) if of else {}
     tail = TopicRange(spec.table, topic, held.topic_id, held.epoch, ranges, *form, moved=moved)
-    base = Base(state.version, state.folded, committed, tail, lake.bootstrap, lake.login, compared.view)
+    files = None if compared.view or not is_small(state) else plain_table(spec.path, state.version)
+    base = Base(state.version, state.folded, committed, tail, lake.bootstrap, lake.login, compared.view, files)
     return Task(spec, base, cut, part, text.without)
+
+
+def is_small(state: SilverState) -> bool:
+    """Whether looking at its rows costs Spark less than planning how to."""
+    from spark.delta.plans import ROWS_UP_TO
+
+    return state.rows <= ROWS_UP_TO

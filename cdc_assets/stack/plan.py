@@ -21,9 +21,10 @@ from cdc_assets.stack.components.postgres import Postgres
 from cdc_assets.stack.components.s3 import S3Endpoint
 from cdc_assets.stack.components.spark_cluster import WORKERS, SparkMaster, SparkWorker
 from cdc_assets.stack.components.spark_connect import SparkConnect
-from cdc_assets.stack.declared_needs import buckets, lake_sets, needing_drivers, plugins
+from cdc_assets.stack.declared_needs import buckets, java_modules_needed, lake_sets, needing_drivers, plugins
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home, read_json, write_json
+from cdc_assets.stack.java import java, java_modules
 from cdc_assets.stack.ports import assign
 from cdc_assets.stack.site import Site
 
@@ -49,6 +50,7 @@ _OF_CORES = re.compile(r"CDC_CORE_\w+_(BOOTSTRAP|LOGIN|CONNECT|CONNECT_LOGIN_FIL
 """Of core clusters that sources name: they are never ours (docs/how-to/core-clusters.md)."""
 SPARKS = ("local", "standalone")
 """One JVM; or a master and workers that start executors of their own."""
+_OWN_WORKER = "CDC_CORE_CONNECT=http://… ./cdc up"
 _KEYS = {
     "CDC_CORE_CONNECT_LOGIN_FILE": "CDC_CORE_CONNECT",
     "CDC_LAKE_CONNECT_LOGIN_FILE": "CDC_LAKE_CONNECT",
@@ -102,7 +104,7 @@ def choose(
     Raises:
         PortTakenError: see `ports.assign`.
         StackError: when the number of brokers is another one than the data was made with, or a source is of a kind whose
-            connector needs a vendor's driver, or a Spark of ours is asked for beside one of yours.
+            connector needs a vendor's driver or a whole JDK, or a Spark of ours is asked for beside one of yours.
     """
     remembered = read_json(home.config)
     count = _count_of_brokers(home, brokers, remembered)
@@ -116,11 +118,8 @@ def choose(
         if key in external and address not in external:
             reason = f"{key} is for a server of yours: the embedded one has its own"
             raise StackError("up", reason, f"set {address} too, or unset {key}; then ./cdc up")
-    drivers = needing_drivers()
-    if drivers and "CDC_CORE_CONNECT" not in external:
-        reason = f"a source of kind {', '.join(drivers)} needs its vendor's driver, which is under the vendor's own licence"
-        accept = f"CDC_VENDOR_DRIVERS={','.join(drivers)} ./cdc up accepts it and fetches the driver"
-        raise StackError("core-connect", reason, f"{accept}; or CDC_CORE_CONNECT=http://… ./cdc up, a worker that has both")
+    if "CDC_CORE_CONNECT" not in external:
+        _refuse_connectors()
     draft = Site(home, {}, count, external, spark=chosen_spark)
     names = [port for component in components(draft) for port in component.ports]
     known = remembered.get("ports", {})
@@ -128,6 +127,25 @@ def choose(
     chosen = {"brokers": count, "ports": {**known, **site.ports}, "external": external, "spark": chosen_spark}
     write_json(home.config, {**chosen, "plugins": site.plugins, "buckets": site.buckets})
     return site
+
+
+def _refuse_connectors() -> None:
+    """Those of the declared sources that the embedded worker cannot run, or would run to the harm of the rows."""
+    drivers = needing_drivers()
+    if drivers:
+        reason = f"a source of kind {', '.join(drivers)} needs its vendor's driver, which is under the vendor's own licence"
+        accept = f"CDC_VENDOR_DRIVERS={','.join(drivers)} ./cdc up accepts it and fetches the driver"
+        raise StackError("core-connect", reason, f"{accept}; or {_OWN_WORKER}, a worker that has both")
+    needed = java_modules_needed()
+    lacking = {kind: module for kind, module in needed.items() if module not in java_modules()}
+    if lacking:
+        kinds, modules = ", ".join(lacking), ", ".join(sorted({*lacking.values()}))
+        reason = (
+            f"{java()} lacks {modules}: snapshots of kind {kinds} would have U+FFFD for letters beyond ASCII, without an error"
+        )
+        raise StackError(
+            "core-connect", reason, f"JAVA_HOME=<a whole JDK, 17 or newer> ./cdc up; or {_OWN_WORKER}, a worker on one"
+        )
 
 
 def load(home: Home) -> Site:

@@ -190,11 +190,9 @@ def _await_mirror(
 
     def has_passed() -> bool:
         at = mirror_offsets(connect, name)
-        for topic, ends in bounds.items():
-            ranges = {p: (at.get((topic, p), -1) + 1, end) for p, end in ends.items()}
-            if next(core.records(topic, {p: r for p, r in ranges.items() if r[0] < r[1]}), None) is not None:
-                return False
-        return True
+        # One read of all topics: one of each takes 0.1 s to find that there is nothing, which is 8 s for 76 topics.
+        left = {t: {p: (at.get((t, p), -1) + 1, end) for p, end in ends.items()} for t, ends in bounds.items()}
+        return next(core.records_of(left), None) is None
 
     _await(
         has_passed,

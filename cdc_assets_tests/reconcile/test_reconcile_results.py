@@ -22,6 +22,7 @@ from cdc_assets.reconcile.result import RowDifference, TableResult, Veil
 from cdc_assets.reconcile.slices import advance_cursors, share_at
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
 from cdc_assets.registry.models import Source
+from cdc_assets.resources.delta_log import SilverState
 from spark.reconcile.key_order import KeyRange
 from spark.reconcile.own_order import TwoRanges
 from spark.reconcile.row_text import RowText
@@ -203,7 +204,7 @@ def test_a_key_that_is_another_than_its_range_is_not_compared(monkeypatch: pytes
     monkeypatch.setattr(exact, "silver_state", lambda _: None)
     monkeypatch.setattr(exact, "bronze_committed", lambda _: None)
     monkeypatch.setattr(exact, "open_cut", lambda *_, **__: nullcontext(Cut()))
-    monkeypatch.setattr(exact.lake, "existing", lambda *_: (None, None))
+    monkeypatch.setattr(exact.lake, "existing", lambda *_: (SilverState(None, 0, 0), None))
     monkeypatch.setattr(exact.lake, "row_text", lambda *_: text)
     platform: Any = SimpleNamespace(lake="lake", database=lambda _: database)
     told = exact.compare(platform, source, source.tables, ComparisonScope({"t": numbers(None, 9)}))["t"]

@@ -30,12 +30,14 @@ from spark.bronze.slice import by_partition, new_events, table_events
 from spark.delta.bronze_columns import NAMES
 from spark.delta.cluster import compute_once
 from spark.delta.commits import Committed, Folded
+from spark.delta.plain_table import PlainTable, read_plain
 from spark.errors import NotComparableError
 from spark.kafka import offset_ranges as kafka_ranges
 from spark.positions.layout import epoch_prefix
 from spark.reconcile.cut import AnyCut
 from spark.reconcile.of_keys import of_keys
 from spark.reconcile.row_text import RowText
+from spark.schema.evolution import ledger_in, read_ledger
 from spark.silver import multiset, quarantine, view
 from spark.silver.changes import decode_changes, key_slots
 from spark.silver.columns_at_cut import ColumnsAtCut, columns_at_cut
@@ -46,7 +48,8 @@ from spark.specs import DELETED, META, BronzeSpec, SilverSpec, TopicRange
 
 @dataclass(frozen=True)
 class Base:
-    """What was read before the cut: silver's version and what it had folded, and what bronze had committed.
+    """What was read before the cut: silver's version (`plain`: that version's files) and what it had folded, and what bronze had
+    committed.
 
     `tail` are the ranges between bronze's positions and the cut, `bootstrap` and `login` the cluster that holds them. With `view`
     the rows are not silver's but those of its view of then: all that bronze had is in them.
@@ -59,6 +62,7 @@ class Base:
     bootstrap: str
     login: str = ""
     view: bool = False
+    plain: PlainTable | None = None
 
     def has_news(self, table: str) -> bool:
         """Whether anything lies between what the rows hold and the cut; False saves looking."""
@@ -96,8 +100,13 @@ class AtCut:
         if self._view is not None:
             marked = _with_mark(self._view.rows)
             return self._columns.of_source(replace(self._view, rows=marked).in_slots(*META, "gone"))
-        table = _with_mark(self.session.read.format("delta").option("versionAsOf", self.base.version).load(self.spec.path))
+        table = _with_mark(self._read_silver())
         return self._columns.of_source(self._columns.of_table(table, *META, "gone"))
+
+    def _read_silver(self) -> DataFrame:
+        if self.base.plain is not None:
+            return read_plain(self.session, self.base.plain)
+        return self.session.read.format("delta").option("versionAsOf", self.base.version).load(self.spec.path)
 
     @cached_property
     def _view(self) -> view.ViewRows | None:
@@ -116,7 +125,9 @@ class AtCut:
 
     @cached_property
     def _columns(self) -> ColumnsAtCut:
-        return columns_at_cut(self.session, self.spec, after=self.base.folded.highest)
+        plain = self.base.plain
+        ledger = read_ledger(self.session, self.spec) if plain is None else ledger_in(plain.properties)
+        return columns_at_cut(ledger, self.spec, after=self.base.folded.highest)
 
     @cached_property
     def events(self) -> DataFrame:

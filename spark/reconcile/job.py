@@ -53,7 +53,8 @@ class Suspect:
     set_aside: bool = False
 
 
-def _at_cut(session: SparkSession, task: Task) -> AtCut:
+def at_cut(session: SparkSession, task: Task) -> AtCut:
+    """The task's table, in a session whose plans suit wide rows."""
     # What a condition on a row's whole text says of each column beneath is of no use, and Spark inferred it for minutes where a
     # wide table's columns had changed. A comparison without such news takes 0.43 s (12 columns) and 0.49 s (40) either way.
     session.conf.set("spark.sql.constraintPropagation.enabled", "false")
@@ -64,16 +65,18 @@ def _at_cut(session: SparkSession, task: Task) -> AtCut:
 def digest(session: SparkSession, task: Task) -> Digest:
     """Rows, and the sum of their hashes, by bucket."""
     plans.suit(session, events=0, rows=plans.rows_at_most(task.base.committed.of_table(task.spec.table).values()))
-    at = _at_cut(session, task)
+    at = at_cut(session, task)
     rows = at.rows().where(at.row_text.within(task.part))
-    found = _sum_buckets(rows.select(*_columns(at), "hidden"))
+    found = sum_buckets(rows.select(*row_columns(at), "hidden"))
     if any(r.hidden for r in found):
-        found = _sum_buckets(_rows_at_cut(at, rows).withColumn("hidden", sf.lit(False)))
-    return {r.bucket: (r.rows, (r.high << LOW_BITS) + r.low) for r in found}
+        found = sum_buckets(_rows_at_cut(at, rows).withColumn("hidden", sf.lit(False)))
+    return {r.bucket: sum_of(r) for r in found}
 
 
-def _sum_buckets(rows: DataFrame) -> list[Row]:
-    grouped = rows.groupBy("bucket").agg(
+def sum_buckets(rows: DataFrame, *more: str) -> list[Row]:
+    """By bucket, and by `more` columns: the rows, those that are hidden, and the sums of both halves of their hashes."""
+    # A column's name alone would be looked up by a call to the server.
+    grouped = rows.groupBy(*map(sf.col, (*more, "bucket"))).agg(
         sf.count("*").alias("rows"),
         sf.count_if("hidden").alias("hidden"),
         sf.sum(sf.shiftright("hash", LOW_BITS)).alias("high"),
@@ -82,10 +85,15 @@ def _sum_buckets(rows: DataFrame) -> list[Row]:
     return grouped.collect()
 
 
+def sum_of(row: Row) -> tuple[int, int]:
+    """A bucket's rows and the sum of their hashes, which is too large for a bigint."""
+    return row.rows, (row.high << LOW_BITS) + row.low
+
+
 @restartable
 def key_hashes(session: SparkSession, task: Task, buckets: Sequence[int]) -> KeyHashes:
     """Key text and hash of every row in some buckets."""
-    at = _at_cut(session, task)
+    at = at_cut(session, task)
     chosen = at.rows().where(at.row_text.within(task.part))
     rows = _rows_at_cut(at, chosen).where(sf.col("bucket").isin(*buckets)).select("key", "hash")
     table = rows.toArrow()
@@ -105,7 +113,7 @@ class SilverRows:
 def two_ranges(session: SparkSession, task: Task, keys: Sequence[str], own: KeyRange) -> SilverRows:
     """The rows of these keys (texts), and those of a range of keys in the order of their texts."""
     plans.suit(session, events=0, rows=plans.rows_at_most(task.base.committed.of_table(task.spec.table).values()))
-    at = _at_cut(session, task)
+    at = at_cut(session, task)
     text = at.row_text
     asked = session.createDataFrame([(key,) for key in keys], "asked string")
     ranged = _is_within(text.key(), own)
@@ -159,7 +167,7 @@ def range_end(session: SparkSession, asked: Next) -> Bound | None:
 @restartable
 def suspects(session: SparkSession, task: Task, keys: Sequence[str]) -> dict[str, Suspect]:
     """These keys, by bronze and by silver."""
-    at = _at_cut(session, task)
+    at = at_cut(session, task)
     wanted = session.createDataFrame([(k,) for k in keys], "key string")
     bronze = at.from_bronze(keys)
     absent = sf.col(slot(0)).isNull() & sf.col("_cdc_op").isNull()
@@ -195,7 +203,7 @@ def _display_row(at: AtCut, row: Mapping[str, Any]) -> Texts:
 
 def _rows_at_cut(at: AtCut, rows: DataFrame, *more: Expression) -> DataFrame:
     """Of these rows at the cut: key text, hash, bucket, and `more`. Rows of silver that the cut does not see come from bronze."""
-    text, columns = at.row_text, (*_columns(at), *more)
+    text, columns = at.row_text, (*row_columns(at), *more)
     if not at.spec.keys:
         return rows.select(*columns)
     shown = rows.where("hidden").select(text.key().alias("key")).distinct()
@@ -208,6 +216,7 @@ def _rows_at_cut(at: AtCut, rows: DataFrame, *more: Expression) -> DataFrame:
     return rest.unionByName(again.select(*columns))
 
 
-def _columns(at: AtCut) -> tuple[Expression, ...]:
+def row_columns(at: AtCut) -> tuple[Expression, ...]:
+    """A row's key text, hash and bucket."""
     text = at.row_text
     return text.key().alias("key"), text.hash().alias("hash"), text.bucket().alias("bucket")

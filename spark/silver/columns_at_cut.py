@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from spark.delta.identifiers import quote
 from spark.envelopes.places import order_of, orders_with
 from spark.schema import difference, generation
+from spark.schema.column_ledger import ColumnLedger
 from spark.schema.difference import SchemaPlan, holders
-from spark.schema.evolution import read_ledger
 from spark.schema.side_columns import newest_value
 from spark.silver.changes import lake_types, slot
 from spark.specs import Column, SilverSpec
@@ -76,13 +76,12 @@ class ColumnsAtCut:
         return sf.col(quote(column.name))
 
 
-def columns_at_cut(session: SparkSession, spec: SilverSpec, *, after: str) -> ColumnsAtCut:
-    """Of a table that has folded up to the position `after`.
+def columns_at_cut(ledger: ColumnLedger | None, spec: SilverSpec, *, after: str) -> ColumnsAtCut:
+    """Of a table with that ledger, which has folded up to the position `after`.
 
     Raises:
         SchemaMismatchError: the table stops at this change of the schema.
     """
-    ledger = read_ledger(session, spec)
     if ledger is None:
         return ColumnsAtCut(spec, spec, SchemaPlan(columns=[*spec.columns]))
     known, _ = generation.renew_generation(ledger, spec, after=after)

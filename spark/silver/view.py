@@ -117,7 +117,7 @@ def rows_at(session: SparkSession, spec: SilverSpec, moment: Moment) -> ViewRows
     if before is None:
         spec = at_birth(spec)
     else:
-        columns = columns_at_cut(session, spec, after=before.highest)
+        columns = columns_at_cut(read_ledger(session, spec), spec, after=before.highest)
         delta = session.read.format("delta").option("versionAsOf", moment.version).load(spec.path)
         own = [*META, *([DELETED] if DELETED in delta.columns else [])]
         spec = columns.lake

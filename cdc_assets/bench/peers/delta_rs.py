@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from cdc_assets.bench.peers.peer import NewRecords, Peer, PeerTable
+from cdc_assets.bench.totals import read_totals
 from cdc_assets.errors import BenchError
 from cdc_assets.resources.kafka import KafkaCluster
 
@@ -72,12 +73,7 @@ class DeltaRs(Peer):
 
     @override
     def totals(self, table: PeerTable) -> tuple[int, int]:
-        from deltalake import DeltaTable, QueryBuilder
-
-        query = QueryBuilder().register("t", DeltaTable(str(self._folder / table.name)))
-        found = query.execute("SELECT count(*) AS n, coalesce(sum(abalance), 0) AS total FROM t").read_all()
-        (row,) = zip(found["n"].to_pylist(), found["total"].to_pylist(), strict=True)
-        return int(row[0]), int(row[1])
+        return read_totals(str(self._folder / table.name))
 
 
 def newest(batches: Iterator[list[bytes]]) -> pa.Table:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from cdc_assets import names
-from cdc_assets.stack.java import java
+from cdc_assets.stack.java import java_modules
 from cdc_assets_tests.programs.wanted import ProgramMissingError
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.live.live_mysql import LiveMySql
@@ -40,8 +39,7 @@ def records(live: LiveMySql, table: Declared) -> list[Record]:
 @contextmanager
 def server_with_our_tables(folder: Path) -> Iterator[MySqlServer]:
     """With GTIDs, and the tables of ours that a comparison writes to."""
-    modules = subprocess.run([java(), "--list-modules"], capture_output=True, text=True, check=True).stdout
-    if "jdk.charsets" not in modules:
+    if "jdk.charsets" not in java_modules():
         # Without its character sets Connector/J asks MySQL for eucjpms.
         raise ProgramMissingError("without a whole JDK: set JAVA_HOME to one that has the module jdk.charsets")
     with mysql_server(folder, "--gtid-mode=ON", "--enforce-gtid-consistency=ON") as found:
