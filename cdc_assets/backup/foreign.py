@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from cdc_assets.backup.kept_cuts import cuts_prefix
 from cdc_assets.backup.layout import is_batch_name, manifests_prefix
 from cdc_assets.backup.platform.document import hint_key, log_prefix, parts_prefix
 from cdc_assets.resources.object_store import ObjectStore
@@ -28,7 +29,7 @@ def source_in_store(store: ObjectStore, source: str, declared: Collection[str]) 
     with_manifests = {key.removeprefix(f"{source}/").partition("/")[0] for key in keys if _is_manifest(source, key)}
     others = with_manifests - set(declared)
     known = {*declared, *others}
-    state = (log_prefix(source), parts_prefix(source))
+    state = (log_prefix(source), parts_prefix(source), cuts_prefix(source))
     foreign = [
         key
         for key in keys

@@ -22,7 +22,7 @@ _OFF = "mutation($id: String!) { stopSensor(id: $id) { ... on StopSensorMutation
 _ON = "mutation($s: SensorSelector!) { startSensor(sensorSelector: $s) { ... on Sensor { sensorState { status } } } }"
 
 _STATUSES = ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING")
-_REST_WITHIN = 300.0
+_REST_WITHIN = 900.0
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def year(bench: Measurement) -> Iterator[Figure]:
         raise BenchError(f"year: {bench.platform.lake} is no folder of this machine; give another CDC_LAKE")
     rows, commits = bench.asked.rows(ROWS), _OF_TRIAL if bench.asked.is_trial else _COMMITS
     old_log = quantity(commits, "commit", form=",")
-    loaded = bench.make("_year", [bench.feed(rows)])
+    loaded = bench.make("_year", [bench.feed(rows)], peers=False)
     bench.carry(loaded.source)
     with open_instance(bench.stack.home) as instance:
         new = _measure(bench, loaded, instance)

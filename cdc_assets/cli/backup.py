@@ -1,4 +1,4 @@
-"""`cdc backup`: what is in the backups, object by object: verify."""
+"""`cdc backup`: what is in the backups: verify, object by object; registry, the files of sources."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdc_assets import names, settings
+from cdc_assets.cli.backup_registry import registry
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.cli.exit_codes import report_errors
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from cdc_assets.backup import VerifyReport
 
 app = typer.Typer(no_args_is_help=True, help=__doc__)
+app.command()(registry)
 _SHOWN = ("source", "table", "manifests", "objects", "records", "behind", "damaged")
 
 
@@ -76,6 +78,7 @@ def verify(
 def _verify(source: BaseSource, *, deep: bool) -> Iterator[_Found]:
     from cdc_assets.backup import verify_backup
     from cdc_assets.backup.foreign import source_in_store
+    from cdc_assets.backup.kept_cuts import verify_cuts
     from cdc_assets.backup.platform import verify_state
     from cdc_assets.resources.delta_log import bronze_committed
     from cdc_assets.resources.platform import Platform
@@ -91,8 +94,9 @@ def _verify(source: BaseSource, *, deep: bool) -> Iterator[_Found]:
         there = committed is not None and committed.of_table(table)
         report = verify_backup(store, source=source.name, table=table, bronze_path=bronze if there else None, deep=deep)
         yield _Found(source.name, table, report.differences, _counts(report))
-    whole = (*verify_state(store, source.name, deep=deep), *(f"{key} is of no table, and not ours" for key in stored.foreign))
-    yield _Found(source.name, "(the source)", whole)
+    state = (*verify_state(store, source.name, deep=deep), *verify_cuts(store, source.name))
+    foreign = (f"{key} is of no table, and not ours" for key in stored.foreign)
+    yield _Found(source.name, "(the source)", (*state, *foreign))
 
 
 def _counts(report: VerifyReport) -> dict[str, int]:

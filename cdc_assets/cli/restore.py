@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc_assets import names, settings
+from cdc_assets import settings
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.cli.exit_codes import report_errors
 from cdc_assets.cli.option_group import group_options
@@ -33,7 +33,8 @@ class RestoreOptions:
         str | None, typer.Option(metavar="FOLDER", help="Another lake, beside the one of now; its tables are made there.")
     ] = None
     to: Annotated[
-        str | None, typer.Option(metavar="TIME|POSITION", help="Up to a moment (2026-11-25T18:00:00Z) or a _cdc_position.")
+        str | None,
+        typer.Option(metavar="TIME|POSITION|CUT", help="Up to a moment (2026-11-25T18:00:00Z), a _cdc_position or a kept cut."),
     ] = None
     skip_damaged: Annotated[
         bool, typer.Option("--skip-damaged", help="Restore damaged tables as well, without their damaged objects.")
@@ -88,19 +89,18 @@ def _restore_clusters(name: str, tables: list[str], choice: RestoreOptions, dry_
 
 def _request(name: str, tables: list[str], choice: RestoreOptions) -> RestoreRequest:
     from cdc_assets.resources.platform import Platform
-    from cdc_assets.restore.restore_point import parse_restore_point
+    from cdc_assets.restore.cut_points import restore_points
     from cdc_assets.restore.restore_request import RestoreRequest
     from cdc_assets.restore.restore_source import tables_of
 
     (source,) = chosen_sources([name])
-    chosen = tables_of(source, tables)
-    point = parse_restore_point(choice.to)
+    chosen, store = tables_of(source, tables), Platform().store(_backup_store(source))
     return RestoreRequest(
         source,
         chosen,
-        Platform().store(_backup_store(source)),
+        store,
         _lake(choice.into),
-        points={names.table_name(table): point for table in chosen},
+        points=restore_points(store, source, chosen, choice.to),
         skip_damaged=choice.skip_damaged,
         is_successor=choice.into is None,
     )

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 TIME_FORMAT = "%Y%m%dT%H%M%SZ"
 Topics = Mapping[str, Mapping[str, Any]]
-"""By topic its id, its epoch, and by partition the first offset that is not in the cut."""
+"""By topic its `id`, its `epoch`, the `records` of that in the cut, and by partition the first offset (`ends`) that is not in it.
+Cuts of earlier releases do not tell `records`."""
 
 
 @dataclass(frozen=True)

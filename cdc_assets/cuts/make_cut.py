@@ -131,7 +131,12 @@ def _again(place: str) -> str:
 
 def _ends_of(topics: dict[str, CommittedTopic]) -> Topics:
     return {
-        topic: {"id": state.topic_id, "epoch": state.epoch, "ends": {str(p): end for p, end in sorted(state.positions.items())}}
+        topic: {
+            "id": state.topic_id,
+            "epoch": state.epoch,
+            "records": state.records,
+            "ends": {str(p): end for p, end in sorted(state.positions.items())},
+        }
         for topic, state in topics.items()
     }
 

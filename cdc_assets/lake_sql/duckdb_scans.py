@@ -18,10 +18,11 @@ from cdc_assets.resources.delta_log import open_table
 from cdc_assets.resources.hidden_values import HiddenValues
 from cdc_assets.resources.platform import Platform
 from cdc_assets.silver_now.current_table import CurrentTable
-from spark.lake.place import is_object
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_NOTHING = "nothing of it is in the lake yet: cdc status"
 
 
 @dataclass
@@ -63,7 +64,8 @@ def open_scan(found: LakeTable, platform: Platform, values: HiddenValues) -> Any
         LakeSqlError: it is not in the lake, or only Spark reads it.
     """
     if found.is_now:
-        _refuse_absent(found)
+        if not found.is_there:
+            raise LakeSqlError(f"{found.name}: {_NOTHING}")
         return _scan_now(found, platform, values)
     table = _open(found)
     hidden = tuple(field.name for field in table.schema().fields if field.name in found.sensitive)
@@ -93,18 +95,12 @@ def read_version(found: LakeTable, version: int | None) -> tuple[int, pa.Table]:
 
 
 def _open(found: LakeTable) -> Any:
-    _refuse_absent(found)
     table = open_table(found.path) if found.at is None else open_entry(found.path, found.at)
+    if table is None:
+        raise LakeSqlError(f"{found.name}: {_NOTHING}")
     if unread := delta_rows.unread_features(table):
         raise LakeSqlError(f"{found.name} has {', '.join(unread)}, which only Spark reads: cdc sql --spark")
     return table
-
-
-def _refuse_absent(found: LakeTable) -> None:
-    if is_object(found.path):
-        raise LakeSqlError(f"{found.name}: {found.path} is not on a local disk, so Spark reads it: cdc sql --spark")
-    if not found.is_there:
-        raise LakeSqlError(f"{found.name}: nothing of it is in the lake yet: cdc status")
 
 
 def _scan_now(found: LakeTable, platform: Platform, values: HiddenValues) -> RowStream:

@@ -15,7 +15,8 @@ from cdc_assets import names
 from cdc_assets.cuts.cut_manifest import CutEntry, CutManifest
 from cdc_assets.registry.models import BaseSource, Table
 from spark.delta.identifiers import double_quote
-from spark.lake.place import is_object
+from spark.delta.local_log import LOG
+from spark.lake.folder import open_folder
 
 LAYERS = ("silver", names.NOW, "history", "bronze", "quarantine", "ledger", "windows", "cuts")
 RAW = ("key", "value")
@@ -50,8 +51,8 @@ class LakeTable:
 
     @property
     def is_there(self) -> bool:
-        """Whether the lake has it; of a lake that is not on a local disk nobody looks."""
-        return is_object(self.path) or Path(self.path, "_delta_log").is_dir()
+        """Whether the lake has it; of a lake in an object store by one listing."""
+        return open_folder(self.path).has_files(LOG)
 
 
 def lake_tables(sources: Iterable[BaseSource], lake: str) -> list[LakeTable]:

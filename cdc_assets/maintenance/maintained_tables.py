@@ -30,6 +30,7 @@ class MaintainedTable:
 def tables_in_lake(lake: str, source: BaseSource) -> list[MaintainedTable]:
     """Those that there are by now: bronze, each table's silver, history and quarantine, windows, the ledger, the cuts."""
     seconds = source.maintenance.time_travel.total_seconds()
+    needed = max(seconds, source.cuts.keep.total_seconds() if source.cuts else 0.0)
     counted = ledger_counted(names.ledger_path(lake, source))
     of_silver = {table.name: _needs_of_silver(lake, source, table, counted) for table in source.tables}
     found = [(names.bronze_path(lake, source), tuple(_needs_of_bronze(lake, source, of_silver)))]
@@ -42,7 +43,9 @@ def tables_in_lake(lake: str, source: BaseSource) -> list[MaintainedTable]:
     found += [(path, ()) for each in windows_of(source) for path in (each.spec(lake).path, each.spec(lake).panes_path)]
     root, old, named = lake.rstrip("/"), find_old_windows(lake, source), find_named_versions(lake, source)
     specs = {
-        path.removeprefix(f"{root}/"): MaintenanceSpec(path, seconds, needs, old_windows=old if path == ledger else None)
+        path.removeprefix(f"{root}/"): MaintenanceSpec(
+            path, seconds, needs, old_windows=old if path == ledger else None, needed_seconds=needed
+        )
         for path, needs in found
         if open_folder(path).has_files(LOG)
     }

@@ -36,3 +36,20 @@ class BackupStore(BaseModel):
         if any(part in ("", ".", "..") or not re.fullmatch(r"[A-Za-z0-9_.=+-]+", part) for part in parts):
             raise ValueError("a prefix is folders separated by single slashes, without a leading or trailing one")
         return value
+
+
+def parse_store(address: str, *, prefix: str | None = None, endpoint: str | None = None) -> BackupStore:
+    """The store at an address: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, or `file:///FOLDER` with the prefix apart.
+
+    Raises:
+        ValueError: it is none.
+    """
+    scheme, found, rest = address.partition("://")
+    row = next((row for row in STORES.values() if row.scheme == scheme), None)
+    if row is None or not found or not rest.strip("/"):
+        known = ", ".join(f"{each.scheme}://…" for each in STORES.values())
+        raise ValueError(f"{address} is no address of a store: {known}")
+    # A folder's name tells nothing of where the prefix begins.
+    bucket, _, within = (rest, "", "") if row.name == "local" else rest.partition("/")
+    said = {"prefix": prefix or within.strip("/"), "endpoint": endpoint}
+    return BackupStore.model_validate({"kind": row.name, "bucket": bucket, **{k: v for k, v in said.items() if v}})

@@ -7,7 +7,6 @@ Kafka's own offsets, which each range of theirs says (TopicState.moves_of).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from cdc_assets.resources.kafka import KafkaCluster, Offsets, Record, TopicState
 from cdc_assets.resources.restored_topics import RestoredTopic
@@ -48,7 +47,7 @@ class LakeKafka(KafkaCluster):
         }
         for topic, record in super().records_of(asked, deadline=deadline):
             of = moves.get(topic, {}).get(record.partition, ())
-            yield topic, replace(record, offset=our_offset(of, record.offset)) if of else record
+            yield topic, record._replace(offset=our_offset(of, record.offset)) if of else record
 
     def _moves(self, topics: Sequence[str]) -> dict[str, Mapping[int, tuple[tuple[int, int], ...]]]:
         if not self._restored():

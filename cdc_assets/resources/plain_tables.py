@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cdc_assets.resources.delta_rows import is_plain
 from spark.delta.delta_rs import open_delta
-from spark.delta.plain_table import PlainTable
+
+if TYPE_CHECKING:
+    from spark.delta.plain_table import PlainTable
 
 _FILES_UP_TO = 32
 """Spark looks at up to so many by itself; for more it starts a job (spark.sql.sources.parallelPartitionDiscovery.threshold)."""
@@ -12,6 +16,8 @@ _FILES_UP_TO = 32
 
 def plain_table(path: str, version: int) -> PlainTable | None:
     """The table at a version; None where its files are not its rows, where it has none, or many."""
+    from spark.delta.plain_table import PlainTable
+
     table = open_delta(path, version=version)
     if not is_plain(table):
         return None

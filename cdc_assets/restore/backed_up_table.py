@@ -57,6 +57,18 @@ class BackedUpTable:
         """Those of all objects."""
         return sum(item.size for manifest in self.manifests for item in manifest.objects)
 
+    def holds(self, epoch: int, positions: Mapping[int, int], records: int | None) -> bool:
+        """Whether it has all records of an epoch up to these positions, `records` of them if known. Offsets of markers alone make
+        no difference."""
+        ends: dict[int, tuple[Mapping[int, int], int]] = {plan.epoch: ({}, 0) for plan in self.epochs}
+        ends |= {manifest.plan.epoch: (manifest.positions, manifest.epoch_records) for manifest in self.manifests}
+        if epoch not in ends:
+            return False
+        held, counted = ends[epoch]
+        within = all(end <= held.get(p, 0) for p, end in positions.items())
+        beyond = all(end >= held.get(p, 0) for p, end in positions.items())
+        return within or (beyond and records == counted)
+
     @property
     def damage(self) -> tuple[str, ...]:
         """Sentences, each with the object that it is about."""

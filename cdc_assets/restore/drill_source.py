@@ -90,22 +90,10 @@ def _choose(lake: str, source: BaseSource, table: Table, found: BackedUpTable) -
     if open_table(path) is None:
         return DrilledTable(name) if not found.records else DrilledTable(name, problem="there is a backup and no silver")
     for version, folded in versions_of_folds(path):
-        states = [state for state in folded.topics.values() if is_held(found, state)]
+        states = [state for state in folded.topics.values() if found.holds(state.epoch, state.positions, state.records)]
         if len(states) == len(folded.topics) == 1:
             return Chosen(table, version, folded, states[0])
     return DrilledTable(name, problem="the backup holds less than the oldest version of silver that is left: cdc status")
-
-
-def is_held(found: BackedUpTable, state: CommittedTopic) -> bool:
-    """Whether the backup has all records that a copy has folded of the topic. Offsets of markers alone make no difference."""
-    ends: dict[int, tuple[dict[int, int], int]] = {plan.epoch: ({}, 0) for plan in found.epochs}
-    ends |= {manifest.plan.epoch: (dict(manifest.positions), manifest.epoch_records) for manifest in found.manifests}
-    if state.epoch not in ends:
-        return False
-    positions, records = ends[state.epoch]
-    within = all(end <= positions.get(p, 0) for p, end in state.positions.items())
-    beyond = all(end >= positions.get(p, 0) for p, end in state.positions.items())
-    return within or (beyond and state.records == records)
 
 
 def _play(platform: Platform, request: RestoreRequest, chosen: list[Chosen], say: Say) -> list[DrilledTable]:

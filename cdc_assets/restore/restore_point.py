@@ -133,8 +133,8 @@ def parse_restore_point(text: str | None) -> RestorePoint:
         moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         raise RestoreError(
-            f"--to {text!r} is neither a time (2026-11-25T18:00:00Z) nor a position as _cdc_position of silver shows it "
-            '(0000.…): cdc sql "SELECT max(_cdc_position) FROM silver.SOURCE.TABLE"'
+            f"--to {text!r} is neither a time (2026-11-25T18:00:00Z) nor the name of a cut (cdc cut list) nor a position as "
+            '_cdc_position of silver shows it (0000.…): cdc sql "SELECT max(_cdc_position) FROM silver.SOURCE.TABLE"'
         ) from None
     return AtTime(moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 import threading
@@ -18,10 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import dagster as dg
 import pytest
 from deltalake import DeltaTable
 
 from cdc_assets import lake
+from cdc_assets.defs.assets.backup import build_backup_assets
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.names import lake_topic
 from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources import delta_rows
@@ -127,14 +131,15 @@ class Bank:
         finally:
             stop()
 
-    def check(self, cut: dict[str, Any]) -> int:
-        """How many transfers it holds, by DuckDB over what delta-rs reads of its versions."""
+    def check(self, cut: dict[str, Any], restored: Path | None = None) -> int:
+        """How many transfers it holds, by DuckDB over what delta-rs reads of its versions, or of tables restored up to it."""
         import duckdb
 
         with duckdb.connect() as connection:
             for entry in cut["entries"]:
                 if entry["layer"] == "silver":
-                    table = DeltaTable(str(self.root / entry["path"]), version=entry["version"])
+                    version = None if restored else entry["version"]
+                    table = DeltaTable(str((restored or self.root) / entry["path"]), version=version)
                     rows = delta_rows.read_rows(table).read_all()
                     assert rows.num_rows == entry["rows"]
                     connection.register(entry["table"], rows)
@@ -142,6 +147,11 @@ class Bank:
             assert found == [(ACCOUNTS, ACCOUNTS, ACCOUNTS * MONEY, 0)], (cut, found)
             (count,) = connection.execute("SELECT count(*) FROM cutbank_transfer").fetchall()[0]
             return int(count)
+
+    def back_up(self) -> None:
+        """By the asset."""
+        source = load_source(self.cdc.folder / f"{NAME}.yaml")
+        assert dg.materialize([build_backup_assets(source)], resources={"platform": PlatformResource()}).success
 
 
 @pytest.fixture
@@ -152,7 +162,9 @@ def bank(
     bank.make()
     bank.cdc.declare(*(f"public.{table}" for table in (*TABLES, "cutbank_transfer")), heartbeat="1s")
     file = bank.cdc.folder / f"{NAME}.yaml"
-    file.write_text(file.read_text() + "cuts: {every: 1m, keep: 1h}\n")
+    (tmp_path / "bucket").mkdir()
+    store = f"{{kind: local, bucket: {tmp_path / 'bucket'}, prefix: lake}}"
+    file.write_text(file.read_text() + f"cuts: {{every: 1m, keep: 1h}}\nbackup: {{store: {store}}}\n")
     assert [row["summary"] for row in bank.cdc.json("apply", NAME)] == ["created", "created"]
     monkeypatch.setenv("CDC_SPARK_REMOTE", remote)
     monkeypatch.setenv("CDC_LAKE", str(bank.root))
@@ -207,3 +219,10 @@ def test_every_cut_of_a_bank_under_load_balances(bank: Bank) -> None:
     for cut in (cuts[0]["cut"], NAME):
         assert bank.cdc.json("sql", total, "--cut", cut) == [{"money": ACCOUNTS * MONEY}]
     assert bank.cdc.json("sql", total, "--cut", cuts[0]["cut"], "--spark") == [{"money": ACCOUNTS * MONEY}]
+    # The backup goes beyond the first cut, and the lake's own cuts are lost.
+    bank.back_up()
+    shutil.rmtree(bank.root / "cuts")
+    then = bank.root.parent / "then"
+    bank.cdc("restore", NAME, "--into", str(then), "--to", cuts[0]["cut"])
+    assert bank.check(cuts[0], then) == counts[0] < counts[-1]
+    assert bank.cdc.json("backup", "verify", NAME)

@@ -126,6 +126,14 @@ def test_assets_and_ops_of_a_project_may_have_the_names_that_ours_suggest(source
     assert both.get_repository_def().asset_graph.has(dg.AssetKey(suggested[0]))
 
 
+def test_silver_links_to_the_pages_of_its_chain(source: Source) -> None:
+    graph = definitions(source).get_repository_def().asset_graph
+    said = graph.get(dg.AssetKey(["silver", "shop", "silver_orders"])).metadata
+    linked = [said[f"cdc/page_of_{layer}"].asset_key for layer in ("connector", "topic", "bronze", "ledger")]
+    assert [key.path[-1] for key in linked] == ["connector_shop", "topic_orders", "bronze_orders", "ledger_orders"]
+    assert {*linked} <= graph.get_all_asset_keys()
+
+
 def test_silver_has_a_freshness_policy_and_says_where_it_lies(source: Source) -> None:
     graph = definitions(source).get_repository_def().asset_graph
     node = graph.get(dg.AssetKey(["silver", "shop", "silver_orders"]))

@@ -1,4 +1,4 @@
-"""Steps by Spark, for tables with features of Delta that only Spark writes: its OPTIMIZE, and a property.
+"""Steps by Spark, for tables with features of Delta that only Spark writes: its OPTIMIZE, and properties.
 
 Spark commits what it has written without looking whose turn it is, so it has the table's turn for all of it, as every writer
 of Spark has (spark.delta.lease). One that waits for it waits for one OPTIMIZE of files that are small or worn.
@@ -6,19 +6,19 @@ of Spark has (spark.delta.lease). One that waits for it waits for one OPTIMIZE o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from spark.delta.conflicts import MAY_PASS, is_conflict
-from spark.delta.identifiers import table_at
+from spark.delta.identifiers import literal, table_at
 from spark.delta.lease import lend_to_spark
 from spark.delta.live_files import read_live_table
 from spark.errors import LeaseHeldError, LeftToSparkError
 from spark.maintenance.look import SMALL_BYTES
-from spark.maintenance.rewriting import BIN_BYTES, GONE_SHARE, KEEP_LOG, LEASE_SECONDS, Rewritten
+from spark.maintenance.rewriting import BIN_BYTES, GONE_SHARE, LEASE_SECONDS, Rewritten
 
 Step = Callable[[Any, str], str]
-"""`optimize` or `keep_log`: given a session and a table's path, why it gave way to a writer; empty where it did not."""
+"""`optimize` or `set_properties`: given a session and a table's path, why it gave way to a writer; empty where it did not."""
 BySpark = Callable[[Step, str], str]
 """Does a step in some session."""
 _CONF = {
@@ -35,11 +35,10 @@ def optimize(session: Any, path: str) -> str:
     return _in_turn(path, lambda: session.sql(f"OPTIMIZE {table_at(path)}").collect())
 
 
-def keep_log(session: Any, path: str) -> str:
-    """Writers leave the log alone from now on."""
-    return _in_turn(
-        path, lambda: session.sql(f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ('{KEEP_LOG}' = 'false')").collect()
-    )
+def set_properties(session: Any, path: str, *, properties: Mapping[str, str]) -> str:
+    """Those of the table, from now on."""
+    told = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(properties.items()))
+    return _in_turn(path, lambda: session.sql(f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ({told})").collect())
 
 
 def _in_turn(path: str, statement: Callable[[], Any]) -> str:

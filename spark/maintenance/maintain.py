@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from spark.delta.checkpoints import make_checkpoint
@@ -17,6 +18,7 @@ from spark.delta.put_commit import put_commit
 from spark.errors import LeftToSparkError
 from spark.maintenance import by_spark, old_windows, rewriting
 from spark.maintenance.expiry import find_expired, find_garbage, remove_garbage, remove_log
+from spark.maintenance.kept_properties import properties_to_set
 from spark.maintenance.log_files import LogFiles, list_log
 from spark.maintenance.look import TableFigures, figures_of
 from spark.maintenance.maintenance_spec import Maintained, MaintenancePlan, MaintenanceSpec
@@ -75,7 +77,7 @@ def maintain(spec: MaintenanceSpec, spark: BySpark | None = None) -> Maintained:
     rewritten = _attempt("rewrite", given_up, lambda: _rewrite(spec, live, spark)) or rewriting.Rewritten()
     if rewritten.given_up:
         given_up["rewrite"] = rewritten.given_up
-    _attempt("settings", given_up, lambda: _keep_log(spec.path, spark))
+    _attempt("settings", given_up, lambda: _set_properties(spec, spark))
     made = bool(_attempt("checkpoint", given_up, lambda: _make_checkpoint(spec.path)))
     done = _attempt("expire", given_up, lambda: _expire(spec)) or Maintained(None, None)
     return replace(
@@ -152,19 +154,20 @@ def _rewrite_once(spec: MaintenanceSpec, live: LiveTable, spark: BySpark | None)
     return by_spark.count_rewritten(spec.path, spark)
 
 
-def _keep_log(path: str, spark: BySpark | None) -> None:
-    """Writers leave the log alone from now on."""
-    live = read_live_table(path)
-    if (live.metadata.get("configuration") or {}).get(rewriting.KEEP_LOG) == "false":
+def _set_properties(spec: MaintenanceSpec, spark: BySpark | None) -> None:
+    """Delta's own removals keep, from now on, what others of ours need."""
+    path, live = spec.path, read_live_table(spec.path)
+    wanted = properties_to_set(live.metadata.get("configuration") or {}, spec.needed_seconds)
+    if not wanted:
         return
     if reason := rewriting.only_by_spark(live):
-        reason = spark(by_spark.keep_log, path) if spark is not None else reason
+        reason = spark(partial(by_spark.set_properties, properties=wanted), path) if spark is not None else reason
         if reason:
             raise LeftToSparkError(reason)
         return
     with rewriting.turn(path):
         catch_up(live, path)
-        configuration = {**(live.metadata.get("configuration") or {}), rewriting.KEEP_LOG: "false"}
+        configuration = {**(live.metadata.get("configuration") or {}), **wanted}
         info = rewriting.own_commit_info("SET TBLPROPERTIES", {})
         put_commit(path, live.version + 1, [info, {"metaData": {**live.metadata, "configuration": configuration}}])
 

@@ -17,7 +17,8 @@ TWO_DAYS = 172_800.0
 class MaintenanceSpec:
     """One table. `time_travel`: seconds for which older versions can be read. `needs`: versions that others still
     read, with all since. `work_seconds`: a file that no commit names may be a writer's for so long. `old_windows`: of a ledger,
-    what goes. `named`: older versions that stay, each by itself; those between them may lose their files."""
+    what goes. `named`: older versions that stay, each by itself; those between them may lose their files. `needed_seconds`: for
+    how long any version may be needed, so that nobody's VACUUM takes younger files."""
 
     path: str
     time_travel: float = TWO_DAYS
@@ -25,6 +26,7 @@ class MaintenanceSpec:
     work_seconds: float = WORK_SECONDS
     old_windows: OldWindows | None = None
     named: tuple[NamedVersion, ...] = ()
+    needed_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

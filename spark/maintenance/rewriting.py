@@ -36,8 +36,6 @@ BIN_BYTES, BIN_BYTES_OF_COLUMNS = 64 << 20, 512 << 20
 GONE_SHARE = 0.2
 """A file of which more is gone is written anew."""
 LEASE_SECONDS = 1.0
-KEEP_LOG = "delta.enableExpiredLogCleanup"
-"""Whether writers remove old commits by themselves. They do not know which of ours are needed: `false`."""
 _FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz", FEATURE})
 _LATER = frozenset({"timestamp", "position", "_cdc_position"})
 _STATS_COLUMNS = "delta.dataSkippingStatsColumns"

@@ -63,12 +63,14 @@ def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
 
 def _keep_platform(context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, store: "ObjectStore") -> None:
     """Connectors, offsets and topics behind the data. What cannot be asked now is asked at the next run."""
+    from cdc_assets.restore.cut_points import keep_cuts
     from cdc_assets.restore.kept_log import keep_platform
 
     try:
+        keep_cuts(platform.lake, source, store)
         entry = keep_platform(platform, source, store)
     except CdcAssetsError as error:
-        context.log.warning("connectors, offsets and topics are not in this backup: %s", error)
+        context.log.warning("connectors, offsets, topics or cuts are not in this backup: %s", error)
         return
     if entry is not None:
         context.log.info("connectors, offsets and topics: entry %d of the backup", entry.number)

@@ -114,6 +114,7 @@ def _metadata(layer: str, source: BaseSource, table: Table) -> dict[str, Any]:
             "dagster/storage_kind": "delta",
             "cdc/read": f'cdc sql "FROM {".".join(names.sql_name("silver", source, table))}"',
             "cdc/events": f"cdc peek {names.topic(source, table)} -f",
+            **_links(source, table),
         }
     if layer == "ledger":
         return {
@@ -128,3 +129,15 @@ def _metadata(layer: str, source: BaseSource, table: Table) -> dict[str, Any]:
         "dagster/uri": f"{scheme}://{store.bucket}/{store.prefix}/{source.name}/{names.table_name(table)}/",
         "dagster/storage_kind": store.kind,
     }
+
+
+def _links(source: BaseSource, table: Table) -> dict[str, dg.MetadataValue]:
+    """From a table's rows to the pages of what they came through, and of their counts by window."""
+    linked = {
+        "cdc/page_of_topic": asset_key("topic", source, table),
+        "cdc/page_of_bronze": asset_key("bronze", source, table),
+        "cdc/page_of_ledger": asset_key("ledger", source, table),
+    }
+    if source.captured:
+        linked["cdc/page_of_connector"] = asset_key("connector", source)
+    return {name: dg.MetadataValue.asset(key) for name, key in linked.items()}

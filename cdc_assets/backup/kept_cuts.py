@@ -1,0 +1,125 @@
+"""Cuts in a source's backup: how far each table's topics go in a cut, so that a restore can end there when its lake is gone.
+
+<source>/kept-cuts/<cut>.json    written once, with the digest of what it says; no table's folder has a hyphen
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cdc_assets.backup.platform.document import digest
+from cdc_assets.errors import BackupError, StoreError
+from cdc_assets.resources.object_store import ObjectStore
+
+FORMAT = 1
+Topics = Mapping[str, Mapping[str, Any]]
+"""By topic its `id`, its `epoch`, by partition the `ends`, and the `records` of the epoch up to there."""
+
+
+@dataclass(frozen=True)
+class KeptCut:
+    """A cut as a backup has it; `made_at` in ISO 8601, `position` of the source's log, `tables` by their short names."""
+
+    cut: str
+    source: str
+    made_at: str
+    position: str
+    tables: Mapping[str, Topics]
+
+    def to_bytes(self) -> bytes:
+        """As canonical JSON, always alike."""
+        said = {"cdc_assets": FORMAT, "kind": "cut", **asdict(self)}
+        return _canonical({**said, "sha256": digest(_canonical(said))})
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, key: str) -> KeptCut:
+        """Read one.
+
+        Raises:
+            BackupError: naming the object, when it is none of this format, or not as it was written.
+        """
+        try:
+            raw = json.loads(data)
+            told = raw.pop("sha256")
+            if told != digest(_canonical(raw)):
+                raise BackupError(f"{key} has another content than the digest in it says")
+            kind, version = raw.pop("kind"), raw.pop("cdc_assets")
+            found = cls(**raw)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BackupError(f"{key} is no cut of a backup: {type(error).__name__}: {error}") from error
+        if version != FORMAT:
+            raise BackupError(f"{key} has format {version}, this version reads {FORMAT}: upgrade it")
+        if kind != "cut" or cut_key(found.source, found.cut) != key:
+            raise BackupError(f"{key} holds {kind} {found.cut} of {found.source}")
+        return found
+
+
+def cuts_prefix(source: str) -> str:
+    """What the keys of cuts begin with."""
+    return f"{source}/kept-cuts/"
+
+
+def cut_key(source: str, cut: str) -> str:
+    """Of the cut of that name; names sort in the order of their times."""
+    return f"{cuts_prefix(source)}{cut}.json"
+
+
+def is_name_of_cut(text: str) -> bool:
+    """Whether it is written as the name of a cut is: `bank-20261125T190512Z`."""
+    return re.fullmatch(r"\w+-\d{8}T\d{6}Z", text) is not None
+
+
+def names_of_cuts(store: ObjectStore, source: str) -> list[str]:
+    """The cuts that the backup has, oldest first."""
+    folder = cuts_prefix(source)
+    found = (item.key.removeprefix(folder).removesuffix(".json") for item in store.list(folder))
+    return sorted(name for name in found if is_name_of_cut(name))
+
+
+def write_cuts(store: ObjectStore, source: str, cuts: Collection[KeptCut], *, oldest: str) -> int:
+    """Those that the backup lacks; those whose names sort before `oldest` go. How many were written.
+
+    Raises:
+        StoreError: the store does not take it.
+    """
+    held = {*names_of_cuts(store, source)}
+    wanted = [cut for cut in cuts if cut.cut not in held and cut.cut >= oldest]
+    written = [store.put_if_absent(cut_key(source, cut.cut), cut.to_bytes()) for cut in wanted]
+    for name in sorted(each for each in held if each < oldest):
+        store.delete(cut_key(source, name))
+    return sum(written)
+
+
+def read_cut(store: ObjectStore, source: str, cut: str) -> KeptCut:
+    """That cut.
+
+    Raises:
+        BackupError: the object is not as it was written.
+        StoreError: it is not there, or the store cannot be asked.
+    """
+    key = cut_key(source, cut)
+    return KeptCut.from_bytes(store.get(key), key=key)
+
+
+def verify_cuts(store: ObjectStore, source: str) -> tuple[str, ...]:
+    """What is wrong with them; empty: nothing."""
+    return tuple(_differences(store, source))
+
+
+def _differences(store: ObjectStore, source: str) -> Iterator[str]:
+    for item in store.list(cuts_prefix(source)):
+        if not is_name_of_cut(item.key.removeprefix(cuts_prefix(source)).removesuffix(".json")):
+            yield f"{item.key} is no cut of a backup"
+            continue
+        try:
+            KeptCut.from_bytes(store.get(item.key), key=item.key)
+        except (BackupError, StoreError) as error:
+            yield str(error)
+
+
+def _canonical(document: Any) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

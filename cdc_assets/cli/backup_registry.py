@@ -1,0 +1,55 @@
+"""`cdc backup registry`: the files of sources, from a backup that is named by its address alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdc_assets import settings
+from cdc_assets.cli.exit_codes import report_errors
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
+from cdc_assets.registry.backup_store import BackupStore, parse_store
+
+
+def registry(
+    address: Annotated[
+        str, typer.Argument(metavar="STORE", help="Where the backup is: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, file:///FOLDER.")
+    ],
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE…", help="Their names.")],
+    prefix: Annotated[str | None, typer.Option(help="Of a folder's backup: its prefix there.")] = None,
+    endpoint: Annotated[str | None, typer.Option(metavar="URL", help="The store's address, if not its provider's.")] = None,
+    into: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write a file for each source there; without it they are printed.")
+    ] = None,
+    output: Output = Format.text,
+) -> None:
+    """Print the registry's files of sources as their last backup has them, or write them.
+
+    For a machine that has the bucket and no repository. Secrets are in no backup, and logins in
+    addresses are hidden. Files that are there are not touched.
+    """
+    from cdc_assets.resources.platform import Platform
+    from cdc_assets.restore.registry_files import read_registry_files, write_registry_files
+
+    settings.export_stack_environment()
+    store = _store(address, prefix, endpoint)
+    with report_errors():
+        found = read_registry_files(Platform().store(store), sources)
+        written = write_registry_files(found, into) if into is not None else []
+    if is_data(output):
+        print_document({"sources": found, "written": [str(file) for file in written]}, output)
+        return
+    for file in written:
+        print(f"{file}: written; ./cdc validate")
+    if into is None:
+        for source, text in found.items():
+            print(f"# {source}.yaml\n{text}")
+
+
+def _store(address: str, prefix: str | None, endpoint: str | None) -> BackupStore:
+    try:
+        return parse_store(address, prefix=prefix, endpoint=endpoint)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="STORE") from error
