@@ -95,7 +95,7 @@ def test_cuts_stay_in_the_backup_as_long_as_in_the_lake(
 ) -> None:
     lake = str(tmp_path / "was")
     original.append("orders", rows(0, 10), ends={0: 10})
-    old = keep(lake, shop, cut_of(original, NOW - timedelta(days=6, hours=23, minutes=59), "orders"))
+    old = keep(lake, shop, cut_of(original, NOW - timedelta(days=6, hours=12), "orders"))
     new = keep(lake, shop, cut_of(original, NOW, "orders"))
     keep_cuts(lake, shop, store)
     assert names_of_cuts(store, "shop") == [old, new]
