@@ -22,6 +22,7 @@ from cdc_assets.adoption.source_block import AdoptionKind, FoundAtSource, secret
 from cdc_assets.adoption.taken_settings import capture_differences, mirror_differences, other_settings, refuse_unequal
 from cdc_assets.adoption.topic_findings import topic_notes, topic_settings
 from cdc_assets.errors import AdoptionError
+from cdc_assets.registry.declared import SOURCE_NAME
 from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.registry_files.collisions import find_collisions
 from cdc_assets.registry_files.loader import load_sources, registry_files
@@ -193,7 +194,7 @@ def _validate(document: Mapping[str, Any]) -> Source:
 def _source_name(running: RunningConnector, given: str) -> str:
     prefix = running.config.get("topic.prefix", "")
     own = given or re.sub(r"[^a-z0-9_]+", "_", prefix.lower()).strip("_")[:40]
-    if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", own):
+    if not re.fullmatch(SOURCE_NAME, own):
         raise AdoptionError(
             f"{own or prefix!r} is no name of a source (a-z, 0-9 and _, a letter first): cdc adopt {running.name} --source NAME"
         )

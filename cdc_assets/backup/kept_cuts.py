@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cdc_assets.backup.platform.document import digest
+from cdc_assets.backup.platform.document import canonical_json, digest
 from cdc_assets.errors import BackupError, StoreError
 from cdc_assets.resources.object_store import ObjectStore
 
@@ -33,7 +33,7 @@ class KeptCut:
     def to_bytes(self) -> bytes:
         """As canonical JSON, always alike."""
         said = {"cdc_assets": FORMAT, "kind": "cut", **asdict(self)}
-        return _canonical({**said, "sha256": digest(_canonical(said))})
+        return canonical_json({**said, "sha256": digest(canonical_json(said))})
 
     @classmethod
     def from_bytes(cls, data: bytes, *, key: str) -> KeptCut:
@@ -45,7 +45,7 @@ class KeptCut:
         try:
             raw = json.loads(data)
             told = raw.pop("sha256")
-            if told != digest(_canonical(raw)):
+            if told != digest(canonical_json(raw)):
                 raise BackupError(f"{key} has another content than the digest in it says")
             kind, version = raw.pop("kind"), raw.pop("cdc_assets")
             found = cls(**raw)
@@ -119,7 +119,3 @@ def _differences(store: ObjectStore, source: str) -> Iterator[str]:
             KeptCut.from_bytes(store.get(item.key), key=item.key)
         except (BackupError, StoreError) as error:
             yield str(error)
-
-
-def _canonical(document: Any) -> bytes:
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

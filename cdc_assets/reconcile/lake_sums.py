@@ -26,12 +26,7 @@ LakeSum = tuple["Task", "Digest", float]
 
 def sum_alone(work: TableComparison, cut: SourceCut, carried: Future[Carried]) -> LakeSum:
     """By a query of its own, as soon as the cut is in the lake; its task, and the seconds that it took."""
-    from spark.reconcile import job
-
-    task = _task_of(work, cut, carried)
-    started = time.monotonic()
-    ours = work.compared.platform.spark().run(job.digest, task)
-    return task, ours, time.monotonic() - started
+    return _sum_task(work, _task_of(work, cut, carried))
 
 
 def sum_small(pool: Executor, works: Sequence[TableComparison], cut: SourceCut, carried: Future[Carried]) -> None:
@@ -40,19 +35,29 @@ def sum_small(pool: Executor, works: Sequence[TableComparison], cut: SourceCut, 
     for work in works:
         try:
             task = _task_of(work, cut, carried)
-        except ON_PURPOSE:
+        except ON_PURPOSE as error:
             # Whoever asks for its sums is told why there are none.
-            work.ours = partial(sum_alone, work, cut, carried)
+            refused: Future[LakeSum] = Future()
+            refused.set_exception(error)
+            work.ours = refused.result
             continue
         if task.base.has_news(task.spec.table):
-            work.ours = pool.submit(sum_alone, work, cut, carried).result
+            work.ours = pool.submit(_sum_task, work, task).result
         else:
             quiet.append((work, task))
     for begin in range(0, len(quiet), _TOGETHER):
         group = quiet[begin : begin + _TOGETHER]
         sums = pool.submit(_sum_together, group)
         for number, (work, task) in enumerate(group):
-            work.ours = partial(_take_one, sums, number, task, partial(sum_alone, work, cut, carried))
+            work.ours = partial(_take_one, sums, number, work, task)
+
+
+def _sum_task(work: TableComparison, task: Task) -> LakeSum:
+    from spark.reconcile import job
+
+    started = time.monotonic()
+    ours = work.compared.platform.spark().run(job.digest, task)
+    return task, ours, time.monotonic() - started
 
 
 def _task_of(work: TableComparison, cut: SourceCut, carried: Future[Carried]) -> Task:
@@ -70,12 +75,12 @@ def _sum_together(group: Sequence[tuple[TableComparison, Task]]) -> tuple[list[D
     return found, (time.monotonic() - started) / len(group)
 
 
-def _take_one(sums: Future[tuple[list[Digest | None], float]], number: int, task: Task, alone: partial[LakeSum]) -> LakeSum:
+def _take_one(sums: Future[tuple[list[Digest | None], float]], number: int, work: TableComparison, task: Task) -> LakeSum:
     """One table's sums of those of its group; by a query of its own where the group's tells none."""
     try:
         found, seconds = sums.result()
     except SparkRunError:
         # What one table is refused for says nothing of the others.
-        return alone()
+        return _sum_task(work, task)
     digest = found[number]
-    return alone() if digest is None else (task, digest, seconds)
+    return _sum_task(work, task) if digest is None else (task, digest, seconds)

@@ -6,6 +6,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+SOURCE_NAME = r"[a-z][a-z0-9_]{0,39}"
+"""How a source may be called; it is part of keys, paths and topics."""
 ConnectorName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._>-]{0,199}$")]
 TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 

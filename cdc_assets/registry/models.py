@@ -17,7 +17,7 @@ from cdc_assets.registry.capture_rules import refuse_capture
 from cdc_assets.registry.compatibility import Compatibility, refuse_features
 from cdc_assets.registry.core_cluster import OfCluster, refuse_cluster
 from cdc_assets.registry.database_kinds import AskedDatabase
-from cdc_assets.registry.declared import DatabaseKind, TopicName
+from cdc_assets.registry.declared import SOURCE_NAME, DatabaseKind, TopicName
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.mirror import Mirror, refuse_mirror
 from cdc_assets.registry.on_its_way import OnItsWay
@@ -128,7 +128,7 @@ class BaseSource(OfCluster):
     `captured` and `asked` say what a kind of source can do: nobody needs to know which class it has.
     """
 
-    source: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
+    source: str = Field(pattern=f"^{SOURCE_NAME}$")
     description: str | None = None
     owners: tuple[Owner, ...] = ()
     managed_by: Literal["cdc", "gitops"] = Field(

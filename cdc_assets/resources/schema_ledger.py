@@ -7,14 +7,13 @@ from cdc_assets.resources import delta_rows
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.delta_log import open_table
 from spark.delta.identifiers import double_quote, text_literal
-from spark.schema.column_ledger import PROPERTY, ColumnLedger
+from spark.schema.column_ledger import ColumnLedger, ledger_in
 
 
 def ledger_of(path: str) -> ColumnLedger | None:
     """The table's ledger; None when there is no table, or none in it."""
     table = open_table(path)
-    text = None if table is None else table.metadata().configuration.get(PROPERTY)
-    return None if text is None else ColumnLedger.from_text(text)
+    return None if table is None else ledger_in(table.metadata().configuration)
 
 
 def last_known(path: str, table: TableId, *, keyed: bool = True) -> CatalogueTable | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cdc_assets.backup.platform import newest_part
 from cdc_assets.errors import RestoreError
+from cdc_assets.registry.declared import SOURCE_NAME
 from cdc_assets.resources.object_store import ObjectStore
 
 
@@ -20,7 +21,7 @@ def read_registry_files(store: ObjectStore, sources: Sequence[str]) -> dict[str,
     """
     found: dict[str, str] = {}
     for source in sources:
-        if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", source):
+        if not re.fullmatch(SOURCE_NAME, source):
             raise RestoreError(f"{source!r} is no name of a source: those have letters, digits and _")
         text = newest_part(store, source, "registry")
         if not text:

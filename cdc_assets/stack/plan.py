@@ -137,7 +137,8 @@ def _refuse_connectors() -> None:
         accept = f"CDC_VENDOR_DRIVERS={','.join(drivers)} ./cdc up accepts it and fetches the driver"
         raise StackError("core-connect", reason, f"{accept}; or {_OWN_WORKER}, a worker that has both")
     needed = java_modules_needed()
-    lacking = {kind: module for kind, module in needed.items() if module not in java_modules()}
+    there = java_modules() if needed else frozenset()
+    lacking = {kind: module for kind, module in needed.items() if module not in there}
     if lacking:
         kinds, modules = ", ".join(lacking), ", ".join(sorted({*lacking.values()}))
         reason = (

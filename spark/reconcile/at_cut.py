@@ -37,7 +37,8 @@ from spark.positions.layout import epoch_prefix
 from spark.reconcile.cut import AnyCut
 from spark.reconcile.of_keys import of_keys
 from spark.reconcile.row_text import RowText
-from spark.schema.evolution import ledger_in, read_ledger
+from spark.schema.column_ledger import ledger_in
+from spark.schema.evolution import read_ledger
 from spark.silver import multiset, quarantine, view
 from spark.silver.changes import decode_changes, key_slots
 from spark.silver.columns_at_cut import ColumnsAtCut, columns_at_cut

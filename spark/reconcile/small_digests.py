@@ -19,6 +19,7 @@ def digests(session: SparkSession, tasks: Sequence[Task]) -> list[Digest | None]
     """Rows, and the sum of their hashes, by bucket, of each table; None: a row shows what the cut does not see, and the table has
     to be looked at alone (`job.digest`)."""
     plans.suit(session, events=0)
+    job.suit_wide_rows(session)
     numbered = [_rows_of(session, number, task) for number, task in enumerate(tasks)]
     found: list[Digest | None] = [{} for _ in tasks]
     for row in job.sum_buckets(reduce(DataFrame.unionAll, numbered), "task"):

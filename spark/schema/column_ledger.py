@@ -7,7 +7,7 @@ under the schema before: the change lies after that. `columns` are those of now,
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -134,3 +134,9 @@ def diff(entry: Entry) -> list[str]:
         f"{signs.get(c.kind, '~')} {c.column} {' -> '.join(x for x in (c.was, c.now) if x)} ({c.kind}: {c.done})"
         for c in entry.changes
     ]
+
+
+def ledger_in(properties: Mapping[str, str]) -> ColumnLedger | None:
+    """The ledger among a table's properties; None where they have none."""
+    text = properties.get(PROPERTY)
+    return None if text is None else ColumnLedger.from_text(text)

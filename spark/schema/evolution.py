@@ -150,14 +150,7 @@ def set_properties(session: SparkSession, path: str, wanted: Mapping[str, str]) 
 def read_ledger(session: SparkSession, spec: SilverSpec) -> ColumnLedger | None:
     """The ledger in the table."""
     found = session.sql(f"SHOW TBLPROPERTIES {table_at(spec.path)} ('{PROPERTY}')").first()
-    return None if found is None else ledger_in({PROPERTY: found.value})
-
-
-def ledger_in(properties: Mapping[str, str]) -> ColumnLedger | None:
-    """The ledger among a table's properties."""
-    # Of a property that is not there Spark answers with a sentence.
-    text = properties.get(PROPERTY, "")
-    return ColumnLedger.from_text(text) if text.startswith("{") else None
+    return ColumnLedger.from_text(found.value) if found is not None and found.value.startswith("{") else None
 
 
 def _ledger_of_columns(session: SparkSession, spec: SilverSpec) -> ColumnLedger:

@@ -42,7 +42,7 @@ class PlatformState:
 
     def documents(self) -> dict[str, bytes]:
         """Each part's bytes: equal parts have equal bytes."""
-        return {name: _canonical(part) for name, part in asdict(self).items()}
+        return {name: canonical_json(part) for name, part in asdict(self).items()}
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class PlatformEntry:
 
     def to_bytes(self) -> bytes:
         """As canonical JSON, always alike."""
-        return _canonical({"cdc_assets": FORMAT, "kind": "platform", **asdict(self)})
+        return canonical_json({"cdc_assets": FORMAT, "kind": "platform", **asdict(self)})
 
     @classmethod
     def from_bytes(cls, data: bytes, *, key: str) -> PlatformEntry:
@@ -130,5 +130,6 @@ def _prefix(source: str) -> str:
     return f"{source}/{FOLDER}/"
 
 
-def _canonical(document: Any) -> bytes:
+def canonical_json(document: Any) -> bytes:
+    """Always the same bytes of the same document."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

@@ -83,6 +83,10 @@ class SparkConnect(Component):
         return (MASTER, *WORKERS) if self.site.is_standalone else ()
 
     @property
+    def _heap_mb(self) -> int:
+        return heap_mb(psutil.virtual_memory().total)
+
+    @property
     def _token(self) -> str:
         return self.site.home.private(TOKEN)
 
@@ -125,7 +129,7 @@ class SparkConnect(Component):
         java = java_command(
             "org.apache.spark.deploy.SparkSubmit",
             class_path=[*spark_jars(self.site), f"{jars}/*"],
-            heap_mb=heap_mb(psutil.virtual_memory().total),
+            heap_mb=self._heap_mb,
             options=options,
             arguments_file=self.run / "java.args",
             optimize=True,
@@ -149,7 +153,7 @@ class SparkConnect(Component):
             "spark.connect.grpc.maxInboundMessageSize": str(256 * 1024 * 1024),
             "spark.driver.bindAddress": HOST,
             "spark.driver.host": HOST,
-            "spark.driver.memory": f"{heap_mb(psutil.virtual_memory().total)}m",
+            "spark.driver.memory": f"{self._heap_mb}m",
             # First come, first served by default: an append would wait until a comparison of all rows has had every slot.
             "spark.scheduler.mode": "FAIR",
             "spark.scheduler.allocation.file": self._pools.as_uri(),

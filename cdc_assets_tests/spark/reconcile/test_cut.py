@@ -9,15 +9,14 @@ import pytest
 from pyspark.sql import functions as sf
 
 from cdc_assets.reconcile.result import place_of_damage
-from cdc_assets.resources.delta_log import bronze_committed, silver_state
 from cdc_assets_tests.support.lake.capture import Connector, Database
+from cdc_assets_tests.support.lake.compared import task_of
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, values
 from cdc_assets_tests.support.lake.quarantined import NARROW
 from spark.dialects.hashing import BUCKETS
-from spark.reconcile.at_cut import Base
 from spark.reconcile.cut import Cut
-from spark.reconcile.job import Task, key_hashes, suspects
+from spark.reconcile.job import key_hashes, suspects
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,13 +68,8 @@ def test_silver_that_is_ahead_of_the_cut(session: SparkSession, tmp_path: Path) 
     lake.append(lake.all_of("t"))
     spec = lake.spec("t")
     lake.fold(spec)
-    state, committed = silver_state(spec.path), bronze_committed(lake.bronze_path)
-    assert state is not None
-    assert state.folded is not None
-    assert committed is not None
     assert {row["id"]: row["v"] for row in values(spec.path)} == {k: r["v"] for k, r in database.rows.items()} != expected
-    base = Base(state.version, state.folded, committed, None, "none")
-    task = Task(spec, base, Cut(number + 10, frozenset({number}), 1 << 40))
+    task = task_of(lake, spec, Cut(number + 10, frozenset({number}), 1 << 40))
 
     found = key_hashes(session, task, range(BUCKETS))
     # Of a deleted row silver has nothing left that could be seen to be hidden: 2 and 3 are suspects.
@@ -101,11 +95,7 @@ def test_a_key_whose_newest_event_is_in_quarantine_is_told_of_it(session: SparkS
     lake.append(lake.all_of("t"))
     spec = lake.spec("t", NARROW)
     lake.fold(spec)
-    state, committed = silver_state(spec.path), bronze_committed(lake.bronze_path)
-    assert state is not None
-    assert state.folded is not None
-    assert committed is not None
-    task = Task(spec, Base(state.version, state.folded, committed, None, "none"), Cut(1000, frozenset(), 1 << 40))
+    task = task_of(lake, spec, Cut(1000, frozenset(), 1 << 40))
     told = suspects(session, task, [f"{key};" for key in (1, 2, 3, 4, 5)])
     assert {key: s.set_aside for key, s in told.items()} == {"1;": True, "2;": True, "3;": False, "4;": False, "5;": False}
     where = {

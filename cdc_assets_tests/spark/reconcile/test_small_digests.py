@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_assets.resources.delta_log import bronze_committed, silver_state
 from cdc_assets.resources.plain_tables import plain_table
+from cdc_assets_tests.support.lake import compared
 from cdc_assets_tests.support.lake.capture import Connector, Database
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import ID_V, Lake, values
 from spark.delta.identifiers import table_at
 from spark.errors import NotComparableError
-from spark.reconcile.at_cut import Base
 from spark.reconcile.cut import Cut
 from spark.reconcile.job import Task, digest
 from spark.reconcile.small_digests import digests
@@ -31,12 +30,7 @@ MAPPED = "'delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2', '
 
 
 def task_of(lake: Lake, spec: SilverSpec, cut: Cut = ALL) -> Task:
-    state, committed = silver_state(spec.path), bronze_committed(lake.bronze_path)
-    assert state is not None
-    assert state.folded is not None
-    assert committed is not None
-    plain = plain_table(spec.path, state.version)
-    return Task(spec, Base(state.version, state.folded, committed, None, "none", plain=plain), cut)
+    return compared.task_of(lake, spec, cut, by_files=True)
 
 
 def by_delta(task: Task) -> Task:
