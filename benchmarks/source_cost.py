@@ -24,7 +24,8 @@ from typing import Any
 
 import psutil
 
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import Source
 from cdc_assets.resources.databases.cuts import SourceCut, open_cut
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.fold_specs import silver_spec

@@ -18,7 +18,8 @@ from cdc_assets.bronze.ranges import Ranges, batches, pending_ranges
 from cdc_assets.errors import TopicGapError
 from cdc_assets.identity.memory import Memory
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform

@@ -20,7 +20,8 @@ from cdc_assets.bronze.whole_topics import whole_tables
 from cdc_assets.errors import TopicGapError
 from cdc_assets.kinds import names_with
 from cdc_assets.onboarding import run as onboarding
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from cdc_assets.volumetry.log_position import carry_to_lake

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from cdc_assets import names
 from cdc_assets.bronze.append import AppendPlan
 from cdc_assets.bronze.ranges import Ranges, width
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from cdc_assets import names
 from cdc_assets.connectors.notifications import FINE, INITIAL, KeptNotifications, read_notifications
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 

@@ -20,8 +20,9 @@ from cdc_assets.errors import LedgerEmptyError
 from cdc_assets.ledger.balance import Hop, hops
 from cdc_assets.ledger.read import WINDOWS, WindowCount, places, read_windows, total, windows_before_watermark
 from cdc_assets.quantity import quantity
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.durations import parse_duration
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.models import BaseSource
 from spark.ledger.ledger_commits import Counted
 from spark.ledger.terms import FATES, LINKS
 

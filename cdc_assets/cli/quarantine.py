@@ -14,7 +14,8 @@ from rich.table import Table as Grid
 from cdc_assets import names, settings
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.quarantine.quarantined_records import QuarantinedRecord, QuarantineFilter, quarantine_records
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.loader import load_sources
 
 app = typer.Typer(no_args_is_help=True, help=__doc__)

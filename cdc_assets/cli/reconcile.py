@@ -29,7 +29,8 @@ from cdc_assets.reconcile.heal import heal
 from cdc_assets.reconcile.method import ComparisonMethod, ComparisonScope
 from cdc_assets.reconcile.result import IN_QUARANTINE, TableResult, not_compared
 from cdc_assets.reconcile.verdict import DIFFERENT, NOT_COMPARED
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.platform import Platform
 

@@ -16,7 +16,8 @@ from cdc_assets.quantity import quantity
 from cdc_assets.reconcile import histories
 from cdc_assets.reconcile.history_result import HISTORY, HistoryResult
 from cdc_assets.reconcile.slices import Share
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 
 

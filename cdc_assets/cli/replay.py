@@ -14,7 +14,8 @@ from cdc_assets.cli.option_group import group_options
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 
 if TYPE_CHECKING:
-    from cdc_assets.registry.models import BaseSource, Table
+    from cdc_assets.registry.base_table import Table
+    from cdc_assets.registry.models import BaseSource
 
 _TIME = "Rows with an event at the source {} this time: 2026-11-25T14:00:00Z."
 

@@ -11,7 +11,8 @@ from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.quantity import quantity
 
 if TYPE_CHECKING:
-    from cdc_assets.registry.models import BaseSource, Table
+    from cdc_assets.registry.base_table import Table
+    from cdc_assets.registry.models import BaseSource
 
 
 def spec(

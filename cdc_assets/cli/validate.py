@@ -14,8 +14,9 @@ from cdc_assets.cli.output_formats import Format, Output, is_data, print_documen
 from cdc_assets.kinds import experimental_warning
 from cdc_assets.names import table_name
 from cdc_assets.quantity import quantity
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.compatibility import is_portable
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_sources
 from spark.lake.place import is_object

@@ -11,7 +11,8 @@ from cdc_assets import names
 from cdc_assets.connectors.capture import config_of_kind
 from cdc_assets.connectors.debezium_common import exact_pattern, server_id_of
 from cdc_assets.connectors.kept_settings import beside_settings, keep_running
-from cdc_assets.registry.models import CapturedSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import CapturedSource
 
 _SCHEMA_ONLY = "snapshot.mode.configuration.based"
 

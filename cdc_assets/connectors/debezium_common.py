@@ -8,8 +8,9 @@ from datetime import timedelta
 
 from cdc_assets import names, settings
 from cdc_assets.references import SecretRef
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import BaseSource, CapturedSource, Table
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.registry.oracle import Oracle
 from cdc_assets.registry.postgresql import Database

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cdc_assets import names
 from cdc_assets.connectors.debezium_common import retention_ms
-from cdc_assets.registry.models import CapturedSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
 
 

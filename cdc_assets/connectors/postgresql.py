@@ -14,7 +14,8 @@ from cdc_assets.connectors.kept_settings import beside_settings, transforms_of
 from cdc_assets.connectors.postgresql_statements import ON_CONNECT, initial_statements, refuse_time_zone
 from cdc_assets.connectors.unchanged_value import DECLARED, HEADER_CONVERTER, with_public_text
 from cdc_assets.kinds import expect
-from cdc_assets.registry.models import CapturedSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.postgresql import Database
 from cdc_assets.registry.value_forms import ValueForms
 from spark.delta.identifiers import double_quote

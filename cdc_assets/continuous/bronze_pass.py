@@ -12,7 +12,8 @@ from cdc_assets.bronze.ranges import width
 from cdc_assets.bronze.reload import close_gap
 from cdc_assets.bronze.table_news import AppendedTable, table_news
 from cdc_assets.errors import CdcAssetsError, TableBusyError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 

@@ -9,7 +9,8 @@ from functools import partial
 from cdc_assets import names
 from cdc_assets.bronze.append import Say
 from cdc_assets.errors import TableBusyError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock

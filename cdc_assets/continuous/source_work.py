@@ -22,7 +22,8 @@ from cdc_assets.continuous.pauses import Pauses
 from cdc_assets.continuous.silver_pass import FoldedTable, fold_once
 from cdc_assets.continuous.topic_watch import TopicWatch
 from cdc_assets.errors import CdcAssetsError, TableBusyError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.silver.behind import records_behind

@@ -21,7 +21,8 @@ from cdc_assets.errors import CutError
 from cdc_assets.identity.memory import Memory
 from cdc_assets.kinds import kind_of, names_with
 from cdc_assets.onboarding.state import Journal
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry.source_settings import Cuts
 from cdc_assets.resources.delta_log import rows_at, silver_committed, silver_rows, version_that_folded
 from cdc_assets.resources.platform import Platform

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 
 
 def asset_key(layer: str, source: BaseSource, table: Table | None = None) -> dg.AssetKey:

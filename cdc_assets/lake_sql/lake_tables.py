@@ -13,7 +13,8 @@ from pathlib import Path
 
 from cdc_assets import names
 from cdc_assets.cuts.cut_manifest import CutEntry, CutManifest
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from spark.delta.identifiers import double_quote
 from spark.delta.local_log import LOG
 from spark.lake.folder import open_folder

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import KafkaError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import silver_committed
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform import Platform

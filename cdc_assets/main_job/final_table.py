@@ -13,7 +13,8 @@ from cdc_assets import names
 from cdc_assets.defs.checks.volumetry import check_name
 from cdc_assets.main_job.dagster_runs import CheckOutcome
 from cdc_assets.main_job.verdict_lines import is_red, print_verdicts
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.volumetry.check_verdicts import NOT_RUN, CheckVerdict, of_table, summary, verdict
 
 _NOTHING = -1

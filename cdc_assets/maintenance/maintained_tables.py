@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from cdc_assets import names
 from cdc_assets.maintenance.kept_windows import find_old_windows
 from cdc_assets.maintenance.named_versions import find_named_versions
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import bronze_committed, ledger_counted, silver_committed
 from cdc_assets.windowed.refine_windows import windows_of
 from spark.delta.commits import fold_silver

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from cdc_assets import names
 from cdc_assets.cuts.cut_manifest import read_cuts
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import silver_committed, version_that_folded
 from cdc_assets.windowed.refine_windows import windows_of
 from spark.maintenance.needs import NamedVersion

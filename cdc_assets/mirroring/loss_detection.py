@@ -18,7 +18,8 @@ from cdc_assets.errors import MirrorError
 from cdc_assets.mirroring import memory
 from cdc_assets.mirroring.findings import MirrorFinding, expiring, finding_of_halt, losses, still_open, transaction_holds
 from cdc_assets.mirroring.memory import SeenTopic
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import mirror_offsets

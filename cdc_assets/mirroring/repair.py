@@ -14,7 +14,8 @@ from cdc_assets.mirroring import memory
 from cdc_assets.mirroring.loss_detection import MirrorState, mirror_states
 from cdc_assets.onboarding import run as onboarding
 from cdc_assets.onboarding.declared_source import takes
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import SourceOffset
 from cdc_assets.resources.platform import Platform
 

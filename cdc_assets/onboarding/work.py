@@ -9,8 +9,9 @@ from typing import Any, Protocol
 
 from cdc_assets.kinds import kind_of
 from cdc_assets.onboarding.state import Facts, Onboarding, Route
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import BaseSource, CapturedSource, Table
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
 from cdc_assets.resources.kafka import KafkaCluster

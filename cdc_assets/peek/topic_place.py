@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from cdc_assets import names, settings
 from cdc_assets.errors import KafkaError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from cdc_assets import names
 from cdc_assets.errors import DatabaseError
 from cdc_assets.preflight.finding import Finding
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId, case_twins
-from cdc_assets.registry.models import CapturedSource, Source, Table
+from cdc_assets.registry.models import CapturedSource, Source
 from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.columns import source_columns

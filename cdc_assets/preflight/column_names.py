@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cdc_assets.preflight.finding import Finding
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import case_twins
-from cdc_assets.registry.models import Table
 from spark.specs import OWN_COLUMNS
 
 

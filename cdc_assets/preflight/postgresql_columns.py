@@ -7,7 +7,7 @@ from typing import Any
 
 from cdc_assets.preflight.column_names import column_name_findings
 from cdc_assets.preflight.finding import Finding
-from cdc_assets.registry.models import Table
+from cdc_assets.registry.base_table import Table
 from spark.delta.identifiers import double_quote
 
 

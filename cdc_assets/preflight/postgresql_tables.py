@@ -8,8 +8,8 @@ from typing import Any
 from cdc_assets.preflight.finding import Finding, Level
 from cdc_assets.preflight.postgresql_columns import column_findings
 from cdc_assets.preflight.postgresql_facts import PostgresFacts
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Table
 from spark.delta.identifiers import double_quote
 
 

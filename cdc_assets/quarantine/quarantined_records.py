@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from cdc_assets import names
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.delta_log import open_table
 

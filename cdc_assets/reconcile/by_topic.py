@@ -15,7 +15,7 @@ from cdc_assets.errors import CdcAssetsError
 from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
 from cdc_assets.reconcile.result import TableResult, not_compared
-from cdc_assets.registry.models import Table
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.topic_rows.fold import TopicRows

@@ -34,7 +34,8 @@ from cdc_assets.reconcile.result import TableResult, not_compared
 from cdc_assets.reconcile.slices import WHOLE
 from cdc_assets.reconcile.table_comparison import Carried, TableComparison
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.cuts import SourceCut, open_cut
 from cdc_assets.resources.delta_log import bronze_committed, silver_state

@@ -25,7 +25,8 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.kinds import kind_of
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile.result import IN_SILVER, RowDifference, TableResult
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from cdc_assets.tables.fold_specs import silver_spec

@@ -16,7 +16,8 @@ from cdc_assets.reconcile.history_result import EITHER, HISTORY, SILVER, History
 from cdc_assets.reconcile.result import Veil
 from cdc_assets.reconcile.slices import WHOLE, Share, share_at
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state, version_that_folded
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import last_known

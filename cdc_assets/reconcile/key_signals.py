@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from cdc_assets import names
 from cdc_assets.errors import DatabaseError
 from cdc_assets.quantity import quantity
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import parse_table
-from cdc_assets.registry.models import Table
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.rows.open import open_reader
 from cdc_assets.resources.rows.paged import RowReader, Values

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import DatabaseError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import SilverState, bronze_committed, silver_state
 from cdc_assets.resources.plain_tables import plain_table

@@ -16,9 +16,9 @@ from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError, DatabaseErro
 from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
 from cdc_assets.reconcile.result import TableResult, not_compared
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId, parse_table
-from cdc_assets.registry.models import Table
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform

@@ -10,7 +10,8 @@ from cdc_assets import names
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile.history_result import HistoryResult
 from cdc_assets.reconcile.verdict import NOT_COMPARED, ComparisonResult
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.hidden_values import HiddenValues
 
 Row = Mapping[str, str | None]

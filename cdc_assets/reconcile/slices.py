@@ -19,7 +19,8 @@ from cdc_assets.reconcile import cursors, lake, unordered_keys
 from cdc_assets.reconcile.lake import ComparedTable
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.reconcile.verdict import NOT_COMPARED
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import Source
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.cuts import OwnOrderRows, open_rows
 from cdc_assets.resources.delta_log import SilverState, silver_state

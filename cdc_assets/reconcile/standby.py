@@ -18,7 +18,8 @@ from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
 from cdc_assets.reconcile.result import TableResult, not_compared
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import Source
 from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.databases.cuts import RowsNow
 from cdc_assets.resources.platform import Platform

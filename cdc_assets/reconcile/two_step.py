@@ -29,8 +29,9 @@ from cdc_assets.reconcile.drill_down import MAX_ROWS
 from cdc_assets.reconcile.result import RowDifference, TableResult, Veil, not_compared, place_of_damage
 from cdc_assets.reconcile.slices import WHOLE, Slices
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.cuts import AnyRows
 from cdc_assets.resources.platform import Platform

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 from spark.delta.identifiers import NEEDS_COLUMN_MAPPING
 
 if TYPE_CHECKING:
-    from cdc_assets.registry.models import BaseSource, Table
+    from cdc_assets.registry.base_table import Table
+    from cdc_assets.registry.models import BaseSource
 
 Compatibility = Literal["current", "portable"]
 """Today's Spark and delta-rs, or all readers."""

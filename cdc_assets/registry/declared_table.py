@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from cdc_assets.registry.models import Table
+from cdc_assets.registry.base_table import Table
 
 
 class DeclaredTable(Table):

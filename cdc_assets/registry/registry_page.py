@@ -19,10 +19,11 @@ from pydantic_core import PydanticUndefined
 
 from cdc_assets.kinds import KINDS
 from cdc_assets.references import EnvRef, SecretRef, WorkerFile, WorkerVariable
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.declared import DatabaseKind
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.durations import format_duration
-from cdc_assets.registry.models import BaseSource, CapturedSource, Table
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 
 HEAD = """\

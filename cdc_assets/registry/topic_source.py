@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.event_time import EventTime
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry.record_form import RecordForm
 from cdc_assets.registry.value_forms import ValueForms
 from spark.envelopes.schema_registry import without_login

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cdc_assets import names
-from cdc_assets.registry.models import BaseSource, CapturedSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource, CapturedSource
 
 CASE_BLIND = sys.platform in ("darwin", "win32")
 """Whether the lake's folder may be one that compares names without regard to case."""

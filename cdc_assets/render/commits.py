@@ -14,7 +14,8 @@ from cdc_assets.connectors.declared_connectors import DeclaredConnector
 from cdc_assets.connectors.postgresql import temporary_config
 from cdc_assets.errors import RenderError
 from cdc_assets.kinds import kind_of
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.render.connector import kafka_connector
 from cdc_assets.render.deployment import STAND_IN, Deployment
 from cdc_assets.render.manifest import to_yaml

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names
 from cdc_assets.errors import DatabaseError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.hidden_values import HiddenValues
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock

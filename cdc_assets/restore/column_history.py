@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from cdc_assets import names
 from cdc_assets.backup.layout import columns_key
 from cdc_assets.errors import RestoreError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.resources.object_store.errors import MissingObjectError

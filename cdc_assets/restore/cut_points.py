@@ -13,7 +13,8 @@ from cdc_assets import names
 from cdc_assets.backup.kept_cuts import KeptCut, is_name_of_cut, names_of_cuts, read_cut, write_cuts
 from cdc_assets.cuts.cut_manifest import CutManifest, name_of_cut, read_cuts
 from cdc_assets.errors import RestoreError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry.source_settings import Cuts
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.restore.backed_up_table import find_backup

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from cdc_assets import names
 from cdc_assets.errors import RestoreError, TableFailuresError
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import open_table, version_that_folded, versions_of_folds
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdc_assets import names
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.restore.restore_point import RestorePoint, WholeBackup
 from spark.delta.topic_commits import CommittedTopic

@@ -11,7 +11,8 @@ from cdc_assets.backup.platform import newest_part
 from cdc_assets.errors import NothingToRunError
 from cdc_assets.quantity import quantity
 from cdc_assets.quarantine.given_up import give_up_again
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.restore.column_history import begin_silver

@@ -16,7 +16,7 @@ from dataclasses import replace
 from cdc_assets import names
 from cdc_assets.errors import RestoreError
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import Table
+from cdc_assets.registry.base_table import Table
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.table_lock import layer_of_lake, table_lock
 from cdc_assets.restore.backed_up_table import BackedUpTable, drop_unfinished, find_backup

@@ -12,7 +12,8 @@ from cdc_assets.backup.platform import newest_state
 from cdc_assets.connectors.debezium_common import retention_ms
 from cdc_assets.durable_file import read_json
 from cdc_assets.errors import RestoreError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.resources.platform import Platform

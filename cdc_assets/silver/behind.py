@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cdc_assets import names
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import silver_committed
 from spark.delta.commits import CommittedTopic
 

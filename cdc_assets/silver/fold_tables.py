@@ -13,8 +13,9 @@ from typing import TypeAlias
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, DatabaseError, TableBusyError
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import layer_of_lake, table_lock

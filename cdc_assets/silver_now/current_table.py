@@ -15,7 +15,8 @@ from uuid import UUID
 
 from cdc_assets import names, settings
 from cdc_assets.errors import DatabaseError, LeftToSparkViewError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform

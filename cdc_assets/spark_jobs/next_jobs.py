@@ -11,7 +11,8 @@ from cdc_assets.bronze.append import bronze_spec, look, plan_batches
 from cdc_assets.errors import NothingToRunError, TopicGapError
 from cdc_assets.ledger.count import ledger_spec
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.current_spec import current_spec

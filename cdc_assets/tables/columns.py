@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cdc_assets.kinds import kind_of
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry.topic_source import TopicTable
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from spark.specs import Column

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cdc_assets.errors import DatabaseError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.fold_specs import last_known_table, silver_spec
 from cdc_assets.tables.source_catalogue import catalogue_of

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, TableFailuresError
-from cdc_assets.registry.models import Table
+from cdc_assets.registry.base_table import Table
 
 Result = TypeVar("Result")
 

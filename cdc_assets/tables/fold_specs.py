@@ -8,9 +8,10 @@ from dataclasses import replace
 from cdc_assets import names
 from cdc_assets.connectors.unchanged_value import PUBLIC
 from cdc_assets.errors import HistoryWithoutKeyError
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.compatibility import is_portable
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import last_known

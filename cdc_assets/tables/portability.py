@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cdc_assets import names
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.compatibility import is_portable
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import open_table
 from cdc_assets.resources.delta_rows import features_beyond_plain
 

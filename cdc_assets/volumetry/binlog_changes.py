@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cdc_assets.quantity import quantity
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.models import CapturedSource, Table
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.databases.binlog_activity import MariaDbActivity, MySqlActivity
 from cdc_assets.resources.databases.binlog_position import BinlogPosition

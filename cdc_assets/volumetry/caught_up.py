@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed, silver_positions
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 from cdc_assets.volumetry.uncaptured_tables import Unheard, rows_without_records, still_unheard

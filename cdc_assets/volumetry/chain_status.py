@@ -8,7 +8,8 @@ from typing import Any
 
 from cdc_assets import names, settings
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed, silver_rows
 from cdc_assets.resources.kafka import KafkaCluster, TopicState

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 
 from cdc_assets.connectors.notifications import FINE, INITIAL, KeptNotifications
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.kafka import TopicState as Topic
 from cdc_assets.volumetry.transport import TransportCount

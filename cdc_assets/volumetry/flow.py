@@ -22,7 +22,8 @@ from typing import Any, Protocol
 
 from cdc_assets import names
 from cdc_assets.connectors.capture import capture_config
-from cdc_assets.registry.models import CapturedSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.kafka import KafkaCluster, Record, TopicState

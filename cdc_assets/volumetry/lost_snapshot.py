@@ -21,7 +21,8 @@ from cdc_assets.connectors.notifications import (
     Notification,
     read_notifications,
 )
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.kafka import KafkaCluster
 
 

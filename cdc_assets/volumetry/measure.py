@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from cdc_assets import names
 from cdc_assets.connectors.notifications import read_notifications
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import bronze_committed, bronze_rows
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.declared_rows import Declarations, declarations

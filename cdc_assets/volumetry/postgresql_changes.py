@@ -12,7 +12,8 @@ from typing import Any
 
 from cdc_assets import names
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import CapturedSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.postgresql import Database
 from cdc_assets.resources.databases.postgresql_activity import Counters, PostgresActivity
 from cdc_assets.volumetry.flow import Baseline, Changes

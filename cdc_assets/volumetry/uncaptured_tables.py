@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cdc_assets import names
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry.windowed_results import WindowedResults
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock

@@ -18,7 +18,8 @@ from cdc_assets.connectors.mirrormaker2 import mirror_config
 from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.connectors.unchanged_value import DRAWN, PUBLIC, settle, with_public_text
 from cdc_assets.errors import ConnectError, ConnectorFailedError, OffsetsRemainError
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import Source
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.connect.states import ConnectorStatus
 from cdc_assets.resources.databases.postgresql import CatalogueColumn, CatalogueTable

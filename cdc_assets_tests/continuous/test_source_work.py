@@ -17,7 +17,8 @@ from cdc_assets.continuous import bronze_pass, source_work
 from cdc_assets.continuous.silver_pass import FoldedTable, SilverPass
 from cdc_assets.continuous.source_work import CarriedPass, SourceWork
 from cdc_assets.errors import DatabaseError, SparkRunError, TableBusyError
-from cdc_assets.registry.models import BaseSource, Source, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from cdc_assets_tests.support.caught_up import LINES, ORDERS, catch_up

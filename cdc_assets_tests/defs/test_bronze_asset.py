@@ -13,7 +13,8 @@ from cdc_assets.bronze.append import AppendPlan, TopicSlice, append_epochs, look
 from cdc_assets.defs.assets import bronze
 from cdc_assets.defs.sensors.kafka_offsets import read_news
 from cdc_assets.identity.memory import Memory, Opening
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.delta_logs import append_bronze
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic

@@ -12,8 +12,8 @@ from typing import Any
 from typing_extensions import override
 
 from cdc_assets import names
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import parse_table
-from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.tables.fold_specs import history_spec, silver_spec
 from cdc_assets.tables.source_catalogue import catalogue_of

@@ -13,8 +13,9 @@ from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.declared_source import find_source
 from cdc_assets.onboarding.kinds.mariadb import MariaDbKind
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import Source
 from cdc_assets.resources.databases.binlog_capture import _names
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets_tests.support.declared import declare_source

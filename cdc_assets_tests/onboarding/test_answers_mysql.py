@@ -17,9 +17,9 @@ from cdc_assets.onboarding.state import Onboarding, Route
 from cdc_assets.onboarding.steps import verify
 from cdc_assets.onboarding.steps.verify import _exact
 from cdc_assets.onboarding.work import OnboardingWork
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Table
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.platform import Platform

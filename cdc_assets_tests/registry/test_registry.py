@@ -12,9 +12,10 @@ import pytest
 from pydantic import ValidationError
 
 from cdc_assets.kinds import DATABASES
+from cdc_assets.registry.base_table import short_table_name
 from cdc_assets.registry.durations import format_duration, parse_duration
 from cdc_assets.registry.identifiers import TableId, parse_table
-from cdc_assets.registry.models import Source, short_table_name
+from cdc_assets.registry.models import Source
 from cdc_assets.registry_files.collisions import find_collisions
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_source, load_sources

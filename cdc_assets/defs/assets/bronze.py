@@ -16,7 +16,8 @@ from cdc_assets.bronze.reload import close_gap
 from cdc_assets.bronze.table_news import AppendedTable, table_news
 from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.errors import CdcAssetsError, TableFailuresError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 

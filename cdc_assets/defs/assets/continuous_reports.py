@@ -24,7 +24,8 @@ from cdc_assets.defs.checks.result import check_result
 from cdc_assets.defs.checks.schema import schema_key, schema_result
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.quarantine.quarantined_records import quarantine_records
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 
 EVERY_SECONDS, CHECKS_SECONDS = 30.0, 60.0
 Event = dg.AssetMaterialization | dg.AssetCheckEvaluation

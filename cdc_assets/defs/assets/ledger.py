@@ -14,7 +14,8 @@ from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.ledger.count import count_events
 from cdc_assets.ledger.plot import can_plot, png
 from cdc_assets.ledger.read import WindowCount, places, read_windows, total
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 from spark.ledger.ledger_commits import Counted
 from spark.ledger.terms import FATES, LINKS

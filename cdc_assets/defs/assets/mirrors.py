@@ -18,7 +18,8 @@ from cdc_assets.defs.assets.connector_metadata import of_applied, of_status
 from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.defs.assets.topics import topic_metadata
 from cdc_assets.errors import MirrorError
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.each_table import each_table

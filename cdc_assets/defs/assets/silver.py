@@ -14,7 +14,8 @@ from cdc_assets import names
 from cdc_assets.bronze.copies import take_out_copies
 from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.defs.keys import asset_key
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
 from cdc_assets.resources.platform import Platform

@@ -12,7 +12,8 @@ from cdc_assets.defs.keys import asset_key
 from cdc_assets.kinds import experimental_warning
 from cdc_assets.kinds.stores import STORES
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import BaseSource, CapturedSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from spark.delta.bronze_columns import COLUMNS
 
 # A node of the graph shows the last part of its key only: the kinds tell bronze/…/city from silver/…/city.

@@ -9,7 +9,8 @@ from cdc_assets import names
 from cdc_assets.defs.assets.specs import table_spec
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 
 TableMetadata = Iterator[tuple[Table, Mapping[str, Any]]]

@@ -14,8 +14,9 @@ from cdc_assets.connectors.owner import COMMIT
 from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.errors import OwnerError
 from cdc_assets.quantity import quantity
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.durations import format_duration
-from cdc_assets.registry.models import BaseSource, CapturedSource, Table
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.each_table import each_table

@@ -16,7 +16,8 @@ from cdc_assets.defs.keys import key_of_check
 from cdc_assets.reconcile import histories, open_differences
 from cdc_assets.reconcile.history_result import HistoryDifference, HistoryResult
 from cdc_assets.reconcile.verdict import DIFFERENT, NOT_COMPARED
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 
 NAME = "history_reconciled"

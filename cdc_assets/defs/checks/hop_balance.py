@@ -20,7 +20,8 @@ from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.ledger.balance import HOPS, SHOWN, hops
 from cdc_assets.ledger.read import WindowCount, places, read_windows
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import silver_committed
 from spark.ledger.ledger_commits import Counted
 

@@ -15,7 +15,8 @@ from cdc_assets.defs.keys import key_of_check
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.mirroring.loss_detection import MirrorState, mirror_states
 from cdc_assets.mirroring.repair import plan, repair
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 
 NAME = "nothing_lost"

@@ -16,7 +16,8 @@ from cdc_assets.defs.checks.table_checks import Checks, table_checks
 from cdc_assets.defs.keys import key_of_check
 from cdc_assets.quantity import quantity
 from cdc_assets.quarantine.quarantined_records import QuarantinedRecord, quarantine_records
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 
 NAME = "quarantine_empty"

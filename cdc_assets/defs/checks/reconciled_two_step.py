@@ -14,7 +14,8 @@ from cdc_assets.reconcile import open_differences
 from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.reconcile.method import ComparisonScope
 from cdc_assets.reconcile.slices import Share, share_at
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 
 NAME = "reconciled"

@@ -13,7 +13,8 @@ from cdc_assets import names
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.defs.keys import key_of_check
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.schema_ledger import ledger_of, rows_up_to, rows_without_value
 from cdc_assets.tables.portability import portability_findings
 from spark.schema.column_ledger import ColumnLedger, diff

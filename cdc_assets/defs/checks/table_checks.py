@@ -6,7 +6,8 @@ import dagster as dg
 
 from cdc_assets import names
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 
 Checks = Mapping[dg.AssetCheckKey, Table]

@@ -40,7 +40,8 @@ from cdc_assets.reconcile.method import ComparisonScope
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.reconcile.standby import compare_as_declared
 from cdc_assets.reconcile.verdict import NOT_COMPARED
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.measure import Previous, measure_transport
 

@@ -15,7 +15,8 @@ from cdc_assets import names
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.sensors.news import TableNews
 from cdc_assets.defs.sensors.recent_runs import last_materializations
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import silver_rows
 from cdc_assets.resources.platform import Platform
 

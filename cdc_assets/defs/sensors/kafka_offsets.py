@@ -30,7 +30,8 @@ from cdc_assets.defs.sensors.recent_runs import (
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.names import DIGEST_TAG, SOURCE_TAG
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.declaration_changes import change_of
 from cdc_assets.registry_files.digest import digest
 from cdc_assets.resources.delta_log import bronze_committed

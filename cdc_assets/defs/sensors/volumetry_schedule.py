@@ -19,7 +19,8 @@ from cdc_assets.defs.checks.schema import schema_key
 from cdc_assets.defs.checks.volumetry import build_volumetry_checks, check_key
 from cdc_assets.defs.sensors.idle_counts import why_idle
 from cdc_assets.defs.sensors.rhythm import rhythmic
-from cdc_assets.registry.models import BaseSource, Table
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 
 # Not one that its run never came to.
 _ENDED = (AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED)

@@ -31,8 +31,9 @@ from cdc_assets.onboarding.kinds.waiting import await_ended
 from cdc_assets.onboarding.state import Facts, Route
 from cdc_assets.onboarding.temporary_connector import remove_beside
 from cdc_assets.quantity import quantity
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import CapturedSource, Table
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources import schema_history
 from cdc_assets.resources.databases.binlog_capture import BinlogCapture
 from cdc_assets.resources.databases.binlog_position import BinlogPosition

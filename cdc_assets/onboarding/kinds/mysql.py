@@ -9,9 +9,10 @@ from cdc_assets import names
 from cdc_assets.errors import DatabaseError
 from cdc_assets.kinds import expect
 from cdc_assets.onboarding.kinds.binlog import BinlogKind
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import CapturedSource, Table
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.mysql_capture import MySqlCapture

@@ -22,7 +22,7 @@ from cdc_assets.onboarding.row_condition import in_parentheses
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import OnboardingWork, Step
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import Table
+from cdc_assets.registry.base_table import Table
 
 _POLL_SECONDS = 0.3
 _SILENCE_SECONDS = 60.0

@@ -21,8 +21,8 @@ from cdc_assets.onboarding.steps.live_keys import LiveKeys, StaleRows
 from cdc_assets.onboarding.steps.snapshot import signal_snapshot
 from cdc_assets.onboarding.work import OnboardingWork, Step
 from cdc_assets.quantity import quantity
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.declared_table import DeclaredTable
-from cdc_assets.registry.models import Table
 from cdc_assets.volumetry.log_position import await_in_core
 from spark.specs import ANCHOR_HEADER
 

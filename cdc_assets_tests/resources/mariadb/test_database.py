@@ -11,8 +11,9 @@ import pytest
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.preflight import fix, preflight
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Source, Table
+from cdc_assets.registry.models import Source
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase

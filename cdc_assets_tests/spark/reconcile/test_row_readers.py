@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Table
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.databases.cuts import open_cut
 from cdc_assets.resources.rows.mysql import MySqlConnection

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import parse_table
-from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets.tables.columns import source_columns
 from cdc_assets_tests.support.lake.lake import Lake, rows, values

@@ -14,8 +14,8 @@ import pytest
 from cdc_assets.errors import DatabaseError
 from cdc_assets.preflight import preflight
 from cdc_assets.preflight.capturable import refuse_inexact
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import parse_table
-from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.columns import source_columns

@@ -17,8 +17,8 @@ from typing import Any
 
 from psycopg import sql
 
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import parse_table
-from cdc_assets.registry.models import Table
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets.tables.columns import source_columns
 from cdc_assets_tests.support.histories.play import SESSIONS, Player, kind_of

@@ -10,10 +10,50 @@ import hashlib
 import re
 
 from cdc_assets.kinds import kind_of
+from cdc_assets.names.lake_paths import (
+    bronze_path as bronze_path,
+)
+from cdc_assets.names.lake_paths import (
+    cuts_path as cuts_path,
+)
+from cdc_assets.names.lake_paths import (
+    drills_path as drills_path,
+)
+from cdc_assets.names.lake_paths import (
+    history_path as history_path,
+)
+from cdc_assets.names.lake_paths import (
+    ledger_path as ledger_path,
+)
+from cdc_assets.names.lake_paths import (
+    quarantine_path as quarantine_path,
+)
+from cdc_assets.names.lake_paths import (
+    replay_path as replay_path,
+)
+from cdc_assets.names.lake_paths import (
+    silver_path as silver_path,
+)
+from cdc_assets.names.lake_paths import (
+    stream_checkpoint as stream_checkpoint,
+)
+from cdc_assets.names.lake_paths import (
+    table_name as table_name,
+)
+from cdc_assets.names.lake_paths import (
+    topic_moves_path as topic_moves_path,
+)
+from cdc_assets.names.lake_paths import (
+    windows_name as windows_name,
+)
+from cdc_assets.names.lake_paths import (
+    windows_path as windows_path,
+)
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.core_cluster import CORE as CORE
 from cdc_assets.registry.core_cluster import LAKE as LAKE
 from cdc_assets.registry.identifiers import TableId, parse_table
-from cdc_assets.registry.models import BaseSource, CapturedSource, Table, short_table_name
+from cdc_assets.registry.models import BaseSource, CapturedSource
 
 SHARED_MIRROR = f"{CORE}->{LAKE}.MirrorSourceConnector"
 """As Strimzi calls the source connector of a KafkaMirrorMaker2, by the aliases of its two clusters."""
@@ -43,11 +83,6 @@ def asset_path(layer: str, source: str, table: str | None = None) -> tuple[str, 
 def op_name(work: str, source: BaseSource) -> str:
     """A step of ours. A project has each op's name once, and an asset called bronze_shop is a user's right."""
     return f"cdc_{work}_{source.name}"
-
-
-def table_name(table: Table) -> str:
-    """The table's short name: `city` for public.city."""
-    return short_table_name(table.id)
 
 
 def connector_name(source: BaseSource) -> str:
@@ -220,46 +255,6 @@ def is_mirrored(source: BaseSource) -> bool:
     return source.mirrored
 
 
-def bronze_path(lake: str, source: BaseSource) -> str:
-    """The source's change log: one Delta table."""
-    return f"{lake.rstrip('/')}/bronze/{source.name}"
-
-
-def silver_path(lake: str, source: BaseSource, table: Table) -> str:
-    """The table's current state."""
-    return f"{lake.rstrip('/')}/silver/{source.name}/{table_name(table)}"
-
-
-def history_path(lake: str, source: BaseSource, table: Table) -> str:
-    """Every version of the table's rows."""
-    return f"{silver_path(lake, source, table)}__history"
-
-
-def quarantine_path(lake: str, source: BaseSource, table: Table) -> str:
-    """The table's records that could not be folded."""
-    return f"{lake.rstrip('/')}/quarantine/{source.name}/{table_name(table)}"
-
-
-def replay_path(lake: str, source: BaseSource, table: Table) -> str:
-    """Where the table's shadows lie while it is made again."""
-    return f"{lake.rstrip('/')}/replay/{source.name}/{table_name(table)}"
-
-
-def stream_checkpoint(lake: str, source: BaseSource) -> str:
-    """What Structured Streaming keeps of the source's stream."""
-    return f"{lake.rstrip('/')}/checkpoints/{source.name}"
-
-
-def drills_path(lake: str, source: BaseSource) -> str:
-    """What the last drill has found, and the lake that a drill restores into."""
-    return f"{lake.rstrip('/')}/drills/{source.name}"
-
-
-def topic_moves_path(lake: str) -> str:
-    """Which topics of the lake's cluster were made again from a backup, and where they go on; of all sources."""
-    return f"{lake.rstrip('/')}/restored_topics"
-
-
 def now_view(source: BaseSource, table: Table) -> str:
     """The view of the table as it is now, in a schema NOW; `NOW_…` where there are no schemas."""
     return f"{source.name}_{table_name(table)}"
@@ -268,26 +263,6 @@ def now_view(source: BaseSource, table: Table) -> str:
 def sql_name(layer: str, source: BaseSource, table: Table | None = None) -> tuple[str, ...]:
     """`(silver, shop, orders)`, `(bronze, shop)`: what `cdc sql` calls the table `silver.shop.orders`."""
     return (layer, source.name) if table is None else (layer, source.name, table_name(table))
-
-
-def ledger_path(lake: str, source: BaseSource) -> str:
-    """Every event of the source's tables, counted by window."""
-    return f"{lake.rstrip('/')}/ledger/{source.name}"
-
-
-def cuts_path(lake: str, source: BaseSource) -> str:
-    """The source's kept cuts, and which version of each table they name."""
-    return f"{lake.rstrip('/')}/cuts/{source.name}"
-
-
-def windows_name(table: Table, windows: str) -> str:
-    """Windowed results of a table, in asset keys and paths: `orders__per_hour`."""
-    return f"{table_name(table)}__{windows}"
-
-
-def windows_path(lake: str, source: BaseSource, table: Table, windows: str) -> str:
-    """The results of a table's windows; what was said and taken back lies beside them, in `…__panes`."""
-    return f"{lake.rstrip('/')}/windows/{source.name}/{windows_name(table, windows)}"
 
 
 def windows_key(source: BaseSource, table: Table, windows: str) -> tuple[str, ...]:
