@@ -14,6 +14,7 @@ from typing import Any
 from cdc_assets import names, settings
 from cdc_assets.adoption.entry_file import entry_text, write_entry
 from cdc_assets.adoption.found_mirror import CoreSide, FoundMirror, find_mirror
+from cdc_assets.adoption.found_registry import null_notes, registry_block
 from cdc_assets.adoption.found_tables import final_topic, table_entries
 from cdc_assets.adoption.record_sample import envelope_of
 from cdc_assets.adoption.running_connector import RunningConnector, read_connector
@@ -125,7 +126,8 @@ def _with_tables(reading: _Reading, document: dict[str, Any]) -> Adoption:
     configs = core.topic_configs(list(states)) if states else {}
     lake, lake_connect = reading.platform.lake_kafka(), reading.platform.lake_connect()
     mirror = find_mirror(lake_connect, lake, reading.core_side, sorted(topics.values()), reading.declared)
-    document["capture"]["envelope"] = envelope_of(core, states.values(), running.name)
+    document["capture"] |= (written := registry_block(running, document["source"]))
+    document["capture"]["envelope"] = envelope_of(core, states.values(), running.name, in_avro=bool(written))
     document["topics"] = topic_settings(states, configs)
     if mirror is not None:
         document["mirror"] = mirror.block()
@@ -153,7 +155,12 @@ def _with_tables(reading: _Reading, document: dict[str, Any]) -> Adoption:
         copies=lake.states([names.lake_topic(source, table) for table in source.tables]),
         differences=differing,
         mirror_differences=of_mirror,
-        notes=[*reading.found.notes, *topic_notes(source, reading.found.keyless, states, configs), *_mirror_note(mirror, source)],
+        notes=[
+            *reading.found.notes,
+            *topic_notes(source, reading.found.keyless, states, configs),
+            *_mirror_note(mirror, source),
+            *null_notes(running),
+        ],
     )
 
 
@@ -232,6 +239,7 @@ def _without_defaults(document: Mapping[str, Any], source: Source) -> dict[str, 
         "publication": names.publication_name(bare),
         "notifications": names.notification_topic(bare),
         "envelope": "debezium-json",
+        "converter": "apicurio",
         "snapshot": "initial",
         "heartbeat": "10000ms",
         "settings": {},

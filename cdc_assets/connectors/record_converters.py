@@ -59,8 +59,8 @@ def refuse_other_form(running: Mapping[str, str], declared: Mapping[str, str]) -
     forms = {True: "Avro", False: "JSON"}
     return {
         key: [
-            f"the connector's topics hold records in {forms[was]}, and a source is read in one form: capture.envelope stays as it "
-            f"is. Declare the tables as a source of another name for {forms[now]}, and take this one out when that is complete"
+            f"the connector's topics hold records in {forms[was]}, and a source is read in one form: capture.envelope stays as "
+            f"it is. Declare the tables as a source of another name for {forms[now]}, and take this one out when that is complete"
         ]
     }
 
