@@ -108,7 +108,7 @@ def _apicurio(source: str, registry: SchemaRegistry) -> dict[str, str]:
 
 
 def _confluent(registry: SchemaRegistry) -> dict[str, str]:
-    """https://docs.confluent.io/platform/current/schema-registry/connect.html"""
+    """In the same frame, by the API that the lake asks: https://docs.confluent.io/platform/current/schema-registry/connect.html"""
     login = {}
     if registry.user is not None and registry.password is not None:
         login = {

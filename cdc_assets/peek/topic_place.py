@@ -48,7 +48,7 @@ def find_topic(platform: Platform, sources: Sequence[BaseSource], topic: str, *,
     known = [*places_of_tables(sources)]
     clusters = [cluster] if cluster else [*settings.core_clusters("BOOTSTRAP"), names.LAKE]
     found = [place for place in known if place.topic == topic and place.cluster in clusters]
-    spoken = next((each for each in sources if each.captured and topic in _said_by_connector(each)), None)
+    spoken = next((each for each in sources if each.captured and topic in _topics_of_connector(each)), None)
     found += [TopicPlace(topic, name, spoken) for name in clusters if name not in {place.cluster for place in found}]
     for place in found:
         if place.open(platform).existing([topic]):
@@ -58,6 +58,6 @@ def find_topic(platform: Platform, sources: Sequence[BaseSource], topic: str, *,
     raise KafkaError(f"topic {topic} is not on {' or '.join(clusters)}{told}; cdc get topics lists those of the tables")
 
 
-def _said_by_connector(source: BaseSource) -> tuple[str, ...]:
+def _topics_of_connector(source: BaseSource) -> tuple[str, ...]:
     """Its notifications and its markers."""
     return names.notification_topic(source), names.marker_topic(source)

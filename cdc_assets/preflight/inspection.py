@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.kinds import kind_of
+from cdc_assets.preflight.avro_needs import inspect_schema_registry
 from cdc_assets.preflight.finding import Finding, Report, sort_findings
-from cdc_assets.preflight.schema_registry import inspect_schema_registry
 from cdc_assets.registry.models import CapturedSource
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ class SchemaRegistry(Declared):
     @classmethod
     def _is_an_address(cls, url: str | EnvRef) -> str | EnvRef:
         if isinstance(url, str):
-            _shown(url)
+            _without_login(url)
         return url
 
     @model_validator(mode="after")
@@ -62,7 +62,7 @@ class SchemaRegistry(Declared):
             SchemaRegistryError: it is no address.
         """
         try:
-            return _shown(settings.resolve(self.url))
+            return _without_login(settings.resolve(self.url))
         except ValueError as error:
             raise SchemaRegistryError(str(error)) from error
 
@@ -82,7 +82,7 @@ class SchemaRegistry(Declared):
         return urlunsplit(parts._replace(netloc=f"{login}@{parts.netloc}"))
 
 
-def _shown(url: str) -> str:
+def _without_login(url: str) -> str:
     """Without its login.
 
     Raises:
