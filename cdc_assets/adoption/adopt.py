@@ -133,7 +133,6 @@ def _with_tables(reading: _Reading, document: dict[str, Any]) -> Adoption:
         document["topics"] |= {"replication": mirror.replication} if mirror.replication != "default" else {}
     document["tables"] = table_entries(running, reading.found.tables, topics, derived)
     plain = _validate(document)
-    differing = capture_differences(running, plain)
     of_mirror = mirror_differences(mirror, lake_connect, plain) if mirror else []
     if not reading.ours:
         document["capture"]["settings"] = other_settings(running, plain)
@@ -151,7 +150,7 @@ def _with_tables(reading: _Reading, document: dict[str, Any]) -> Adoption:
         mirror=mirror,
         topics={name: states.get(name) for name in sorted(topics.values())},
         copies=lake.states([names.lake_topic(source, table) for table in source.tables]),
-        differences=differing,
+        differences=capture_differences(running, plain),
         mirror_differences=of_mirror,
         notes=[
             *reading.found.notes,
@@ -263,7 +262,8 @@ def _notes(running: RunningConnector, mirror: FoundMirror | None, source: Source
         return null_notes(running)
     return [
         *null_notes(running),
-        f"no mirror carries its topics to the lake's cluster: cdc apply {source.name} makes {names.mirror_connector_name(source)}",
+        f"no mirror carries its topics to the lake's cluster: cdc apply {source.name} makes "
+        f"{names.mirror_connector_name(source)}",
     ]
 
 
