@@ -42,12 +42,13 @@ CREATE TABLE avro_all (
   f double precision, r real, flag boolean, d date, at timestamp, at_ms timestamp(3), zoned timestamptz, t time, b bytea,
   j jsonb, u uuid, words text[], long_text text, "1st" text DEFAULT 'standard', ten int DEFAULT 10,
   sure text NOT NULL DEFAULT 'sure'
-)
+);
+ALTER TABLE avro_all ALTER long_text SET STORAGE EXTERNAL, ALTER b SET STORAGE EXTERNAL
 """
 ROW = """
 INSERT INTO avro_all VALUES (%s, 'quo"te', -0.001, 1234567890123456789012345678.0123456789, 0.10, -32768,
   9223372036854775807, 0.1, 1e-30, true, '2024-02-29', '2024-02-29 12:00:00.000001', '1969-12-31 23:59:59.999',
-  '2024-02-29 12:00:00.000001+05', '23:59:59.999999', '\\x00ff', '{"a": [1, null]}',
+  '2024-02-29 12:00:00.000001+05', '23:59:59.999999', decode(repeat('00ff', 5000), 'hex'), '{"a": [1, null]}',
   '00000000-0000-0000-0000-000000000001', '{a,NULL,"c d"}', repeat(md5(%s::text), 400))
 """
 NULLS = "INSERT INTO avro_all SELECT %s, {}, NULL, NULL, 'sure'".format(", ".join(["NULL"] * 19))
@@ -124,7 +125,7 @@ def bytes_of(bootstrap: str, topic: str) -> bytes:
 def change(connection: Any) -> None:
     connection.execute(ROW, (10, 10))
     connection.execute(NULLS, (11,))
-    # The large value is left as it is: its event does not have it.
+    # The large values are left as they are: the event does not have them.
     connection.execute('UPDATE avro_all SET n = 2.5, "1st" = NULL, ten = NULL WHERE id = 1')
     connection.execute("UPDATE avro_all SET id = 12 WHERE id = 2")
     connection.execute("DELETE FROM avro_all WHERE id = 3")
