@@ -42,7 +42,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
         example = (ROOT / "cdc_assets" / "sources" / "world.yaml").read_text()
         (sources / "world.yaml").write_text(example + CAPTURE.format(url=Apicurio(front).url))
         try:
-            found.up_output = found.cdc("up", timeout=400).stdout
+            found.up_output = found.cdc("up", timeout=1500).stdout
             yield found
         finally:
             found.cdc("down", "--wipe", "--yes", timeout=180, check=False)
@@ -50,7 +50,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
 
 
 def assert_equal(house: Lakehouse) -> None:
-    house.cdc("wait", "world", "--timeout", "200")
+    house.cdc("wait", "world", "--timeout", "400")
     for table in ("country", "city"):
         with house.connect("world") as world:
             columns, rows = source_rows(world, table)
