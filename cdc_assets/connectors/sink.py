@@ -7,7 +7,7 @@ One object per partition, hour and first offset, so that a retried object overwr
 from __future__ import annotations
 
 from cdc_assets import names
-from cdc_assets.connectors.debezium_common import password_placeholder
+from cdc_assets.connectors.secret_placeholder import password_placeholder
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry.sink import Sink
 

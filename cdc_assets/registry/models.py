@@ -149,8 +149,12 @@ class CapturedSource(BaseSource):
     def record_form(self, table: Table) -> RecordForm:
         """The connector's own form, else the one that is declared."""
         row = kind_of(self)
-        envelope = row.envelope or self.capture.envelope
-        return {"envelope": envelope, "connector": row.positions or row.name, "schema_registry": None}
+        envelope, registry = row.envelope or self.capture.envelope, self.capture.schema_registry
+        return {
+            "envelope": envelope,
+            "connector": row.positions or row.name,
+            "schema_registry": None if registry is None else registry.address,
+        }
 
     @property
     def captured(self) -> CapturedSource:

@@ -13,6 +13,7 @@ from cdc_assets.registry.declared import ConnectorName, Declared, TopicName
 from cdc_assets.registry.durations import Duration
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.other_settings import OtherSettings, refuse_settings
+from cdc_assets.registry.schema_registry import SchemaRegistry
 from cdc_assets.registry.value_forms import ValueForms
 
 LEAST_KEPT, LEAST_TIME_TRAVEL, LEAST_DRILL = timedelta(days=30), timedelta(hours=1), timedelta(hours=1)
@@ -51,9 +52,13 @@ class Capture(Declared):
     log. It is Debezium's `heartbeat.interval.ms` with `pg_logical_emit_message`, which needs no table.
     `server_id` (MariaDB, MySQL) is the id by which the server knows the connector. No replica may have the same.
     `values` is for readers of the topics that expect other forms than ours.
+    `schema_registry` is for `debezium-avro`: the connector writes schemas there, and the lake reads them (docs/how-to/avro.md).
+    `converter` is what writes Avro on the worker: Apicurio's, which knows Apicurio alone, or Confluent's.
     """
 
-    envelope: Literal["debezium-json", "debezium-json-schema"] = "debezium-json"
+    envelope: Literal["debezium-json", "debezium-json-schema", "debezium-avro"] = "debezium-json"
+    schema_registry: SchemaRegistry | None = None
+    converter: Literal["apicurio", "confluent"] = "apicurio"
     snapshot: Literal["initial", "no_data", "recovery"] = "initial"
     connector: ConnectorName | None = None
     topic_prefix: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,200}$")
@@ -78,6 +83,11 @@ class Capture(Declared):
     def _settings_are_not_declared_elsewhere(cls, value: OtherSettings) -> OtherSettings:
         refuse_settings("capture.settings", value)
         return value
+
+    @property
+    def in_avro(self) -> bool:
+        """Whether the connector writes Avro: keys, rows, and what it says of itself."""
+        return self.envelope == "debezium-avro"
 
 
 class Topics(Declared):
