@@ -1,6 +1,6 @@
 """Backup of bronze: gzip JSON lines by hour, and a manifest per batch that is written last.
 
-Layout below the store's prefix, as the S3 sink connector's TimeBasedPartitioner lays out:
+Layout below the store's prefix, as the S3 sink connector's TimeBasedPartitioner lays out (`dt=…/hr=…` may be declared otherwise):
     <source>/<table>/dt=YYYY-MM-DD/hr=HH/<topic>+<epoch>+<partition>+<first offset>.json.gz
     <source>/<table>/_plans/<batch>.json        what a batch is going to hold, written first
     <source>/<table>/_manifests/<batch>.json    what it holds, written last

@@ -18,6 +18,7 @@ from cdc_assets.backup.bronze import BronzeSlice, cut, oldest_timestamp, open_br
 from cdc_assets.backup.hour_object import HourObject
 from cdc_assets.backup.layout import Ranges, object_name, table_prefix
 from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject, facts_of
+from cdc_assets.backup.object_layout import ObjectLayout
 from cdc_assets.backup.position import BackupPosition, backup_position, remember_newest
 from cdc_assets.errors import BackupError
 from cdc_assets.quantity import quantity
@@ -49,10 +50,11 @@ def backup_table(
     source: str,
     table: str,
     bronze_path: str,
+    layout: ObjectLayout | None = None,
     max_records: int = MAX_RECORDS,
     max_bytes: int = MAX_BYTES,
 ) -> BackupResult:
-    """Bring the backup of one table up to what bronze has committed now.
+    """Bring the backup of one table up to what bronze has committed now; batches that were begun keep their own layout.
 
     Raises:
         BackupError: when bronze contradicts the backup; says what to do.
@@ -60,7 +62,7 @@ def backup_table(
     """
     started = time.monotonic()
     written: list[Manifest] = []
-    backup = _TableBackup(store, source, table, bronze_path, max_records, max_bytes)
+    backup = _TableBackup(store, source, table, bronze_path, layout or ObjectLayout(), max_records, max_bytes)
     while True:
         try:
             at = backup.copy_epochs(written)
@@ -91,6 +93,7 @@ class _TableBackup:
     source: str
     table: str
     bronze_path: str
+    layout: ObjectLayout
     max_records: int
     max_bytes: int
 
@@ -175,7 +178,7 @@ class _Copy:
         ends, state = self.newest.positions, self.state
         complete = state.epoch == self.newest.epoch and all(end == ends[p] for p, (_, end) in ranges.items())
         of = (self.of.source, state.table, self.topic, state.topic_id, state.epoch)
-        return BatchPlan(*of, ranges, self.version, complete, facts_of(state), self.bronze.id)
+        return BatchPlan(*of, ranges, self.version, complete, facts_of(state), self.bronze.id, layout=self.of.layout)
 
     def _write_plan(self, ranges: dict[int, tuple[int, int]], at: BackupPosition) -> BatchPlan:
         plan = self._plan(ranges)
@@ -209,7 +212,7 @@ class _Copy:
     ) -> BackupPosition:
         groups: dict[tuple[str, int], HourObject] = defaultdict(partial(HourObject, packing))
         by_op: Counter[str] = Counter()
-        for run in self.bronze.runs(plan.ranges):
+        for run in self.bronze.runs(plan.ranges, plan.layout):
             groups[run.folder, run.partition].add(run)
             by_op += run.kinds
         records = sum(by_op.values())

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from cdc_assets import names
 from cdc_assets.backup import backup_table
+from cdc_assets.backup.object_layout import ObjectLayout
 from cdc_assets.connectors.owner import refuse_write
 from cdc_assets.durable_file import replace_json
 from cdc_assets.errors import RestoreError
@@ -98,7 +99,8 @@ def _back_up(platform: Platform, source: BaseSource, say: Say) -> None:
     for table in source.tables if committed else ():
         short = names.table_name(table)
         with table_lock("backup", source.name, short):
-            done = backup_table(backup_store(platform, source), source=source.name, table=short, bronze_path=bronze)
+            store, layout = backup_store(platform, source), ObjectLayout.of(source.backup)
+            done = backup_table(store, source=source.name, table=short, bronze_path=bronze, layout=layout)
         if done.records:
             say(f"{short}: backed up {quantity(done.records, 'record')} more")
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.backup.line_runs import arrow_lines, line_runs, row_lines
-from cdc_assets.backup.lines import Lines, hour_folder
+from cdc_assets.backup.lines import Lines
+from cdc_assets.backup.object_layout import ObjectLayout
 
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 TEXT = st.text(st.sampled_from('a"\\/ü\u2028😀{}') | st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
@@ -52,7 +53,7 @@ def test_runs_hold_each_record_once_and_tell_what_it_is(batch: pa.RecordBatch) -
     read = [(run, json.loads(line)) for run in runs for line in run.lines.splitlines(keepends=True) if line.strip()]
     rows = batch.to_pylist()
     assert [(each["partition"], each["offset"]) for _, each in read] == [(row["partition"], row["offset"]) for row in rows]
-    assert [run.folder for run, _ in read] == [hour_folder(row["timestamp"]) for row in rows]
+    assert [run.folder for run, _ in read] == [ObjectLayout().hour_folder(row["timestamp"]) for row in rows]
     assert sum(run.records for run in runs) == len(rows)
     assert sum(run.kinds["tombstone"] for run in runs) == sum(row["value"] is None for row in rows)
     assert b"".join(run.lines for run in runs) == b"".join(row_lines(batch, Lines("t")))

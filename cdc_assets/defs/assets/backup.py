@@ -28,6 +28,7 @@ def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
     @table_step("backup", source)
     def backup(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
         from cdc_assets.backup import backup_table
+        from cdc_assets.backup.object_layout import ObjectLayout
         from cdc_assets.restore.column_history import back_up_columns
 
         store = platform.store(config)
@@ -41,6 +42,7 @@ def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
                     source=source.name,
                     table=names.table_name(table),
                     bronze_path=names.bronze_path(platform.lake, source),
+                    layout=ObjectLayout.of(source.backup),
                 )
 
         for table, result in each_table("backup", tables, copy, workers=2):
