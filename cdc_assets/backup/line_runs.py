@@ -78,9 +78,13 @@ def arrow_lines(batch: Any, lines: Lines, as_json: Any = None) -> Any | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    quoted = {name: _quote(batch.column(name)) for name in ("key", "op", "position", "snapshot", "tx_id")}
+    quoted = dict[str, tuple[Any, ...]]()
+    for name in ("key", "op", "position", "snapshot", "tx_id"):
+        if (strings := _quote(batch.column(name))) is None:
+            return None
+        quoted[name] = strings
     size_and_value = _value_parts(batch.column("value"), as_json)
-    if size_and_value is None or any(column is None for column in quoted.values()):
+    if size_and_value is None:
         return None
     size, value = size_and_value
     headers = batch.column("headers")

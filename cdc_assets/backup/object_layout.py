@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Literal
 
 from cdc_assets.registry.hour_pattern import DEFAULT_HOURS, check_hours
-from cdc_assets.registry.source_settings import Backup
 
 Values = Literal["text", "json"]
 
@@ -26,11 +25,6 @@ class ObjectLayout:
         check_hours(self.hours)
         if self.values not in ("text", "json"):
             raise ValueError(f"values are text or json, not {self.values!r}")
-
-    @classmethod
-    def of(cls, backup: Backup | None) -> ObjectLayout:
-        """As a source declares it."""
-        return cls(backup.hours, backup.values) if backup is not None else cls()
 
     def hour_folder(self, timestamp: int) -> str:
         """Of a record's own timestamp (milliseconds, UTC), such as `dt=2026-11-21/hr=05`."""

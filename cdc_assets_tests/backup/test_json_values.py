@@ -17,7 +17,7 @@ from cdc_assets.backup.manifest import ManifestObject
 from cdc_assets.backup.object_layout import ObjectLayout
 from cdc_assets.errors import DamagedObjectError
 from cdc_assets.restore.stored_rows import read_rows
-from cdc_assets_tests.backup.test_line_runs import ANY_DATA, as_batch
+from cdc_assets_tests.backup.record_batches import ANY_DATA, as_batch
 
 JSON = ObjectLayout("{yyyy}-{MM}-{dd}/{HH}", "json")
 TEXT = st.text(st.sampled_from('a"\\/ü\u2028😀{}[],:') | st.characters(exclude_categories=["Cs"]), max_size=6)

@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 from cdc_assets.backup.line_runs import arrow_lines, line_runs, row_lines
 from cdc_assets.backup.lines import Lines
 from cdc_assets.backup.object_layout import ObjectLayout
+from cdc_assets_tests.backup.record_batches import ANY_DATA, DATA, TEXT, as_batch
 
-HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
-TEXT = st.text(st.sampled_from('a"\\/ü\u2028😀{}') | st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
-DATA = st.none() | TEXT.map(str.encode)
-ANY_DATA = DATA | st.binary(max_size=6) | st.sampled_from([b"\x00", b"a\nb", b"\x7f", b"\xff"])
 HOUR = 3_600_000
 
 
@@ -28,16 +25,6 @@ def batches(data: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         *(st.none() | TEXT, st.none() | st.integers(-(10**15), 10**17), st.none() | TEXT),
     )
     return st.lists(row, min_size=2, max_size=12).map(as_batch)
-
-
-def as_batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-    ordered = sorted(rows, key=lambda row: row[:2])
-    types = {"partition": pa.int32(), "offset": pa.int64(), "timestamp": pa.int64(), "op": pa.string(), "position": pa.string()}
-    types |= {"headers": pa.list_(HEADER), "key": pa.binary(), "value": pa.binary()}
-    types |= {"tx_id": pa.string(), "source_ts": pa.int64(), "snapshot": pa.string()}
-    columns = [pa.array(column, kind) for column, kind in zip(zip(*ordered, strict=True), types.values(), strict=True)]
-    # Not from its begin on: what stands before a slice in its buffers is not its own.
-    return pa.record_batch(columns, names=list(types)).slice(1)
 
 
 @given(batches(DATA))

@@ -6,12 +6,11 @@ import gzip
 import json
 from contextlib import suppress
 from datetime import datetime, timezone
-from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from cdc_assets.backup import backup_table, verify_backup
+from cdc_assets.backup import BatchForm, backup_table, verify_backup
 from cdc_assets.backup.manifest import BatchPlan
 from cdc_assets.backup.object_layout import ObjectLayout
 from cdc_assets.errors import BackupError
@@ -27,8 +26,8 @@ SINKS = ObjectLayout("{yyyy}-{MM}-{dd}/{HH}", "json")
 STORE = {"kind": "local", "bucket": "/b"}
 
 
-def back_up(store: ObjectStore, original: Original, layout: ObjectLayout | None, **more: Any) -> None:
-    backup_table(store, source="shop", table="orders", bronze_path=original.path, layout=layout, **more)
+def back_up(store: ObjectStore, original: Original, layout: ObjectLayout | None) -> None:
+    backup_table(store, source="shop", table="orders", bronze_path=original.path, form=BatchForm(layout or ObjectLayout()))
 
 
 def keys(store: ObjectStore) -> list[str]:
@@ -40,7 +39,7 @@ def test_folders_and_values_as_sinks_write_them(any_store: ObjectStore, original
     original.append("orders", [*rows(0, 30), *(row(0, 30 + n, **facts) for n, facts in enumerate(ODD))])
     original.append("customers", rows(0, 3))
     back_up(any_store, original, SINKS)
-    backup_table(any_store, source="shop", table="customers", bronze_path=original.path, layout=SINKS)
+    backup_table(any_store, source="shop", table="customers", bronze_path=original.path, form=BatchForm(SINKS))
     moment = datetime.fromtimestamp(NOON / 1e6, timezone.utc)
     assert f"shop/orders/{moment:%Y-%m-%d/%H}/core.shop.public.orders+0+0+{0:020d}.json.gz" in keys(any_store)
     lines = [json.loads(line) for key in keys(any_store) for line in gzip.decompress(any_store.get(key)).splitlines()]
