@@ -6,16 +6,21 @@ import gzip
 import json
 from contextlib import suppress
 from datetime import datetime, timezone
+from pathlib import Path
 
+import dagster as dg
 import pytest
 from pydantic import ValidationError
 
 from cdc_assets.backup import BatchForm, backup_table, verify_backup
 from cdc_assets.backup.manifest import BatchPlan
 from cdc_assets.backup.object_layout import ObjectLayout
+from cdc_assets.defs.assets.backup import build_backup_assets
 from cdc_assets.errors import BackupError
+from cdc_assets.registry.models import Source
 from cdc_assets.registry.source_settings import Backup
 from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets.resources.platform import Platform
 from cdc_assets.restore.kept_topic import find_kept_topic
 from cdc_assets.restore.restored_bronze import restore_bronze
 from cdc_assets_tests.backup.faulty_store import FaultyStore, KilledError
@@ -50,6 +55,23 @@ def test_folders_and_values_as_sinks_write_them(any_store: ObjectStore, original
     request = ask(any_store)
     restore_bronze(request, quietly)
     assert_same(original, request.path, "orders", "customers")
+
+
+def test_the_asset_writes_as_its_source_declares(
+    store: ObjectStore, original: Original, shop: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connect is away: what is not of the tables is left for the next run."""
+    monkeypatch.setenv("CDC_HOME", str(tmp_path / "home"))
+    original.append("orders", rows(0, 3))
+    backup = Backup.model_validate({"store": store.config, "hours": SINKS.hours, "values": SINKS.values})
+    source = shop.model_copy(update={"backup": backup})
+    away = "http://127.0.0.1:9"
+    platform = Platform(lake_root=str(tmp_path / "was"), core_connect_url=away, lake_connect_url=away)
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert dg.materialize([build_backup_assets(source)], instance=instance, resources={"platform": platform}).success
+    (key,) = keys(store)
+    assert key.startswith(f"shop/orders/{datetime.fromtimestamp(NOON / 1e6, timezone.utc):%Y-%m-%d/%H}/")
+    assert json.loads(gzip.decompress(store.get(key)).splitlines()[1])["value"] == {"op": "c", "n": 1}
 
 
 def test_another_layout_from_now_on(store: ObjectStore, original: Original, ask: Ask) -> None:
