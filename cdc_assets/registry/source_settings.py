@@ -11,6 +11,7 @@ from cdc_assets.kinds import Kind
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.declared import ConnectorName, Declared, TopicName
 from cdc_assets.registry.durations import Duration
+from cdc_assets.registry.hour_pattern import DEFAULT_HOURS, check_hours
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.other_settings import OtherSettings, refuse_settings
 from cdc_assets.registry.schema_registry import SchemaRegistry
@@ -122,6 +123,9 @@ class Backup(Declared):
     """Where bronze batches are copied to, and how often at most.
 
     What is in no backup yet is as old as `every`, and a run; each copy is an object per table.
+    `hours` are the folders of an hour's objects, below source and table: `{yyyy}-{MM}-{dd}/{HH}` is that of many S3 sinks.
+    With `values: json` a value that is a JSON object stands in its line as JSON, and not as a string. Both may be changed at any
+    time: what is there stays as it is, and is restored (docs/how-to/restore.md).
     With `keep_log` (PostgreSQL) a second slot keeps the source's log from where the backup ends. So capture can go on there when
     Kafka is lost. While no backup runs, the server's log grows: limit it by `max_slot_wal_keep_size`.
     """
@@ -129,6 +133,13 @@ class Backup(Declared):
     store: BackupStore
     every: Duration = timedelta(minutes=1)
     keep_log: bool = False
+    hours: str = DEFAULT_HOURS
+    values: Literal["text", "json"] = "text"
+
+    @field_validator("hours")
+    @classmethod
+    def _hours_sort(cls, value: str) -> str:
+        return check_hours(value)
 
 
 class Volumetry(Declared):
