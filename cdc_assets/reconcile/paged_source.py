@@ -17,14 +17,13 @@ from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
 from cdc_assets.reconcile.result import TableResult, not_compared
 from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.rows.open import open_reader
 from cdc_assets.resources.rows.paged import PagedRows, RowReader
-from cdc_assets.tables.source_catalogue import catalogue_table
+from cdc_assets.tables.source_catalogue import catalogue_of
 from cdc_assets.volumetry.log_position import LogPosition, topics_to_lake
 
 _POLL_SECONDS = 0.5
@@ -45,7 +44,7 @@ def compare(
                 topics_to_lake(platform, source, until),
             )
 
-        catalogue = {table.id: catalogue_table(table) for table in tables if isinstance(table, DeclaredTable)}
+        catalogue = catalogue_of(platform, source, tables)
         asked = two_step.TwoStepSource(PagedRows(reader), carry, catalogue, scope.method.view)
         return two_step.compare(platform, source, tables, asked, slices=scope.shares)
     except CdcAssetsError as error:
