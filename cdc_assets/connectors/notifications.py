@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cdc_assets import names
-from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.kafka import KafkaCluster, Record, TopicState
 
 INITIAL = "Initial Snapshot"
@@ -36,19 +36,22 @@ class Notification:
     type: str
     data: dict[str, str]
     at_ms: int = 0
+    scope: tuple[str, ...] = ()
+    """What the connector says before schema and table: SQL Server's and Oracle's their database."""
 
     @classmethod
-    def of(cls, record: Record) -> Notification:
+    def of(cls, record: Record, scope: tuple[str, ...] = ()) -> Notification:
         """From its record in the topic."""
         value = json.loads(record.value or b"{}")
         value = value.get("payload", value)
         data = value.get("additional_data") or {}
-        return cls(value["id"], value["aggregate_type"], value["type"], data, record.timestamp)
+        return cls(value["id"], value["aggregate_type"], value["type"], data, record.timestamp, scope)
 
     @property
     def table(self) -> str:
         """The table that was read: `schema.table`; empty where it is about another thing."""
-        return self.data.get("scanned_collection", "") if self.type == "TABLE_SCAN_COMPLETED" else ""
+        told = self.data.get("scanned_collection", "") if self.type == "TABLE_SCAN_COMPLETED" else ""
+        return told.removeprefix("".join(f"{part}." for part in self.scope))
 
     @property
     def is_table_again(self) -> bool:
@@ -56,6 +59,11 @@ class Notification:
         return (
             self.aggregate == INCREMENTAL and self.id.startswith(AGAIN) and bool(self.table) and self.data.get("status") in FINE
         )
+
+    @property
+    def tells_rows(self) -> bool:
+        """Whether it says how many rows were read."""
+        return "total_rows_scanned" in self.data
 
     @property
     def rows(self) -> int:
@@ -92,19 +100,21 @@ def read_notifications(core: KafkaCluster, sources: Iterable[BaseSource]) -> dic
     Raises:
         KafkaError: one of them cannot be read.
     """
-    topics = {names.notification_topic(source): source.name for source in sources if source.captured}
+    topics = {names.notification_topic(source): source.captured for source in sources if source.captured}
     states = core.states(list(topics))
     found: dict[str, list[Record]] = {topic: [] for topic in states}
     for topic, record in core.records_of({topic: state.ranges for topic, state in states.items()}):
         found[topic].append(record)
-    return {topics[topic]: _notifications(records, states[topic]) for topic, records in found.items()}
+    return {topics[topic].name: _notifications(records, states[topic], topics[topic]) for topic, records in found.items()}
 
 
-def _notifications(records: list[Record], state: TopicState) -> KeptNotifications:
+def _notifications(records: list[Record], state: TopicState, source: CapturedSource) -> KeptNotifications:
     oldest: dict[int, int] = {}
     for record in records:
         oldest.setdefault(record.partition, record.timestamp)
-    return KeptNotifications(in_order(map(Notification.of, records)), _whole_since(state, oldest))
+    return KeptNotifications(
+        in_order(Notification.of(record, source.database.signal_scope) for record in records), _whole_since(state, oldest)
+    )
 
 
 def _whole_since(state: TopicState, oldest: Mapping[int, int]) -> int | None:

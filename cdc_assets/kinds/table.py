@@ -116,6 +116,8 @@ SQLSERVER = Kind(
     connection=Part("cdc_assets.resources.rows.sqlserver:SqlServerConnection"),
     columns=Part("cdc_assets.resources.columns.sqlserver:SqlServerColumns"),
     preflight=Part("cdc_assets.preflight.sqlserver_inspection:inspect"),
+    carry=Part("cdc_assets.volumetry.marker_row:carry_by_row"),
+    onboarding=Part("cdc_assets.onboarding.kinds.sqlserver:SqlServerKind"),
     **_IN_PAGES,
 )
 ORACLE = Kind(
@@ -130,6 +132,8 @@ ORACLE = Kind(
     connection=Part("cdc_assets.resources.rows.oracle:OracleConnection"),
     columns=Part("cdc_assets.resources.columns.oracle:OracleColumns"),
     preflight=Part("cdc_assets.preflight.oracle_inspection:inspect"),
+    carry=Part("cdc_assets.volumetry.marker_row:carry_by_row"),
+    onboarding=Part("cdc_assets.onboarding.kinds.oracle:OracleKind"),
     **_IN_PAGES,
 )
 MONGODB = Kind(
@@ -146,6 +150,8 @@ MONGODB = Kind(
     columns=Part("cdc_assets.resources.columns.mongodb:MongoDbColumns"),
     by_sample=True,
     preflight=Part("cdc_assets.preflight.mongodb_inspection:inspect"),
+    carry=Part("cdc_assets.volumetry.marker_row:carry_by_row"),
+    onboarding=Part("cdc_assets.onboarding.kinds.mongodb:MongoDbKind"),
     **_IN_PAGES,
 )
 TOPICS = Kind(

@@ -21,7 +21,7 @@ from cdc_assets.preflight.inspection import place_or_unknown
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.rows.open import open_connection
-from cdc_assets.tables.source_catalogue import catalogue_of, without_columns
+from cdc_assets.tables.source_catalogue import catalogue_of, registry_columns, without_columns
 
 if TYPE_CHECKING:
     from cdc_assets.resources.platform import Platform
@@ -43,7 +43,12 @@ class SqlRules:
 
     def inspect(self, platform: Platform, source: UnaskedSource) -> Report:
         """All findings; a server that cannot be reached is one."""
-        return inspect(platform, source, partial(_ask_in_sql, self))
+        return inspect(platform, source, self.ask)
+
+    @property
+    def ask(self) -> Ask:
+        """Of the server alone, without its topics (`findings`)."""
+        return partial(_ask_in_sql, self)
 
 
 def inspect(platform: Platform, source: UnaskedSource, ask: Ask) -> Report:
@@ -61,7 +66,7 @@ def place(source: UnaskedSource) -> str:
 def findings(platform: Platform, source: UnaskedSource, ask: Ask) -> Iterator[Finding]:
     """Every rule of its kind; a server that cannot be reached, or a driver that is not there, is one."""
     for table in source.tables:
-        yield from column_name_findings(table, [*table.columns])
+        yield from column_name_findings(table, [*registry_columns(table)])
     try:
         yield from ask(source, _tables_in_capture(source), settings.resolve(source.database.user))
         yield from _column_findings(platform, source)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdc_assets.errors import CdcAssetsError, DatabaseError
-from cdc_assets.kinds import kind_of
+from cdc_assets.kinds import experimental_warning, kind_of
 from cdc_assets.preflight.finding import Finding, Report
 from cdc_assets.registry.models import CapturedSource
 
@@ -24,7 +25,7 @@ def preflight(platform: Platform, source: CapturedSource) -> Report:
     if part is None:
         raise DatabaseError(f"source {source.name}: kind {source.database.kind} is not known here")
     report: Report = part.load()(platform, source)
-    return report
+    return replace(report, experimental=experimental_warning(source))
 
 
 def place_or_unknown(place: Callable[[], str]) -> str:

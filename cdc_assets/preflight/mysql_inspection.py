@@ -17,6 +17,7 @@ def _findings(source: UnaskedSource, tables: list[TableId], answers: by_driver.A
     return mysql.findings(tables, answers, user=user, keyed=by_driver.with_known_key(source, tables), written=written)
 
 
-inspect = by_driver.SqlRules(
+RULES = by_driver.SqlRules(
     {**mysql.QUERIES, **mysql.FILTERS}, frozenset(mysql.QUERIES), _findings, mysql.allowing, asked=mysql.is_answerable
-).inspect
+)
+inspect = RULES.inspect

@@ -14,4 +14,5 @@ def _findings(source: UnaskedSource, tables: list[TableId], answers: by_driver.A
     return oracle.findings(tables, answers, keyed=by_driver.with_known_key(source, tables))
 
 
-inspect = by_driver.SqlRules(oracle.QUERIES, frozenset({"tables", "log_groups"}), _findings, oracle.allowing).inspect
+RULES = by_driver.SqlRules(oracle.QUERIES, frozenset({"tables", "log_groups"}), _findings, oracle.allowing)
+inspect = RULES.inspect

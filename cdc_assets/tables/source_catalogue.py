@@ -38,7 +38,12 @@ def catalogue_of(platform: Platform, source: BaseSource, tables: Sequence[Table]
 
 def without_columns(source: CapturedSource) -> tuple[Table, ...]:
     """The tables whose columns the source's catalogue tells."""
-    return tuple(table for table in source.tables if not (isinstance(table, DeclaredTable) and table.columns))
+    return tuple(table for table in source.tables if not registry_columns(table))
+
+
+def registry_columns(table: Table) -> Mapping[str, str]:
+    """What the registry says of its columns; empty: nothing."""
+    return table.columns if isinstance(table, DeclaredTable) else {}
 
 
 def catalogue_table(table: DeclaredTable) -> CatalogueTable:
@@ -49,6 +54,12 @@ def catalogue_table(table: DeclaredTable) -> CatalogueTable:
         kind = text[: -len(_NOT_NULL)].strip() if required else text.strip()
         columns.append(CatalogueColumn(name, kind, not required))
     return CatalogueTable(table.id, tuple(columns), table.keys or ())
+
+
+def columns_as_declared(source: CapturedSource, found: Mapping[TableId, CatalogueTable]) -> dict[TableId, CatalogueTable]:
+    """The tables that a catalogue has, with the columns that are declared, where they are."""
+    declared = {t.id: catalogue_table(t) for t in source.tables if isinstance(t, DeclaredTable) and t.columns}
+    return {id_: declared.get(id_, table) for id_, table in found.items()}
 
 
 def _ask_catalogue(platform: Platform, source: CapturedSource, tables: Sequence[Table]) -> dict[TableId, CatalogueTable]:

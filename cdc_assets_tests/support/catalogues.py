@@ -78,6 +78,6 @@ class Catalogue:
         def execute(query: str, values: Sequence[Any] = ()) -> None:
             self.asked.append(query)
             own = query.replace("msdb.dbo.", "msdb.").replace("SYSDATE", "julianday('now')")
-            cursor.execute(re.sub(r":(\d+)", r"?\1", own).replace("= %s", "= ?"), list(values))
+            cursor.execute(re.sub(r":(\d+)", r"?\1", own).replace("%s", "?"), list(values))
 
         yield SimpleNamespace(execute=execute, fetchall=cursor.fetchall)

@@ -10,14 +10,13 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.kinds import expect
 from cdc_assets.onboarding.kinds.binlog import BinlogKind
 from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.mysql import MySql
 from cdc_assets.resources.columns.mysql import translate_table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.mysql_capture import MySqlCapture
-from cdc_assets.tables.source_catalogue import catalogue_table
+from cdc_assets.tables.source_catalogue import columns_as_declared, registry_columns
 
 if TYPE_CHECKING:
     from cdc_assets.onboarding.work import OnboardingWork
@@ -32,8 +31,7 @@ class MySqlKind(BinlogKind):
 
     def columns(self, work: OnboardingWork, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
         """As they are declared, else with PostgreSQL's types."""
-        declared = {t.id: catalogue_table(t) for t in work.after.tables if isinstance(t, DeclaredTable) and t.columns}
-        return {id_: declared.get(id_) or translate_table(table) for id_, table in found.items()}
+        return columns_as_declared(work.after, {id_: translate_table(table) for id_, table in found.items()})
 
     def why_uncountable(self, work: OnboardingWork) -> str:
         """Not where the server must not be locked: then no place of the binlog is that of a count."""
@@ -68,8 +66,7 @@ class MySqlKind(BinlogKind):
 
 def _declaration_problems(table: Table, found: CatalogueTable | None) -> Iterator[str]:
     columns = {c.name: c for c in found.columns} if found else {}
-    declared = table.columns if isinstance(table, DeclaredTable) else {}
-    missing = [name for name in declared if found and name not in columns]
+    missing = [name for name in registry_columns(table) if found and name not in columns]
     if missing:
         yield f"{table.name} has no column {', '.join(missing)}, which the registry declares; it has: {', '.join(columns)}"
     nullable = [key for key in table.keys or () if key in columns and columns[key].nullable]
