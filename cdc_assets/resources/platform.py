@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdc_assets import names, settings
 from cdc_assets.registry.backup_store import BackupStore
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource, Source
+from cdc_assets.resources.columns.translated import TranslatedCatalogue, open_columns
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases import SourceDatabase, open_database
 from cdc_assets.resources.kafka import KafkaCluster
@@ -91,6 +92,10 @@ class Platform:
     def database(self, source: Source) -> SourceDatabase:
         """The source's database (SourceDatabase), opened for questions about its tables and its log."""
         return open_database(source.database)
+
+    def columns(self, source: CapturedSource) -> TranslatedCatalogue:
+        """The catalogue of a source whose types are translated, opened."""
+        return open_columns(source.database)
 
     def database_if_any(self, source: BaseSource) -> SourceDatabase | None:
         """The source's database; None for a source of topics."""
