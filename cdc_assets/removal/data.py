@@ -115,7 +115,7 @@ def remove_lake(platform: Platform, source: BaseSource) -> list[str]:
         for layer in ("bronze", "silver"):
             for table in sorted(names.table_name(table) for table in source.tables):
                 locks.enter_context(table_lock(layer, source.name, table))
-        for path in _leased(platform.lake, source):
+        for path in _tables_with_leases(platform.lake, source):
             locks.enter_context(_lease(path))
         for folder in folders:
             folder.remove_all()
@@ -130,7 +130,7 @@ def _has_files(path: str) -> bool:
     return open_folder(above).has_files(name)
 
 
-def _leased(lake: str, source: BaseSource) -> list[str]:
+def _tables_with_leases(lake: str, source: BaseSource) -> list[str]:
     """The tables whose writers take turns by a lease: in an object store."""
     if not is_object(lake):
         return []
