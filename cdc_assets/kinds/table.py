@@ -81,6 +81,7 @@ MARIADB = Kind(
     signals=Part("cdc_assets.resources.databases.mariadb_capture:MariaDbSignals"),
     incarnation=Part("cdc_assets.identity.mariadb:verdict"),
     onboarding=Part("cdc_assets.onboarding.kinds.mariadb:MariaDbKind"),
+    windows=Part("cdc_assets.resources.databases.mariadb_windows:read_windows"),
     adoption=Part("cdc_assets.adoption.mariadb_adoption:MariaDbAdoption"),
     traces=Part("cdc_assets.removal.binlog:mariadb_traces"),
     **_BY_BINLOG,
