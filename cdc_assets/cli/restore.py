@@ -39,7 +39,7 @@ class RestoreOptions:
     skip_damaged: Annotated[
         bool, typer.Option("--skip-damaged", help="Restore damaged tables as well, without their damaged objects.")
     ] = False
-    topics: Annotated[bool, typer.Option("--topics", help="Instead of tables: topics that are gone.")] = False
+    topics: Annotated[bool, typer.Option("--topics", help="Instead of tables: topics and schemas that are gone.")] = False
     connectors: Annotated[
         bool, typer.Option("--connectors", help="Instead of tables: connectors that are gone, with their offsets.")
     ] = False
