@@ -108,18 +108,18 @@ def test_rows_of_keys_come_beside_the_lake(chain: SmallChain, store: ObjectStore
     chain.advance()
     fold_history(chain)
     source, coin = back_up(chain, store), chain.source.table("coin")
-    lake, asked = tmp_path / "some", ("--keys", "1", "--keys", "1050", "--keys", "7", "--keys", "99999")
+    lake, asked = tmp_path / "some", ("--keys", "1", "--keys", "1100", "--keys", "7", "--keys", "99999")
     began = DeltaTable(chain.silver("coin")).version()
     code, _, said = by_command(chain, source, "restore", source.name, "coin", "--into", str(lake), "--keys", "x")
     assert (code, "'x' is no value of its key column 'id'" in said, lake.exists()) == (2, True, False), said
     code, [told], said = by_command(chain, source, "restore", source.name, "coin", "--into", str(lake), *asked)
     assert (code, told["outcome"]) == (0, RESTORED), said
     for path in (names.silver_path, names.history_path):
-        live, made = (rows_of(path(str(root), chain.source, coin), 1, 7, 1050) for root in (chain.root, lake))
+        live, made = (rows_of(path(str(root), chain.source, coin), 1, 7, 1100) for root in (chain.root, lake))
         assert made == live
         assert made
         assert made == rows_of(path(str(lake), chain.source, coin))
-    assert [row["id"] for row in rows_of(names.silver_path(str(lake), chain.source, coin))] == [1, 1050]  # 7 is deleted
+    assert [row["id"] for row in rows_of(names.silver_path(str(lake), chain.source, coin))] == [1, 1100]  # 7 is deleted
     code, [told], _ = by_command(chain, source, "restore", source.name, "coin", "--into", str(lake), *asked)
     assert (code, told["outcome"]) == (0, THERE)
     code, _, said = by_command(chain, source, "restore", source.name, "coin", "--into", str(lake), "--keys", "2")
