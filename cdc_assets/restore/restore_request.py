@@ -46,7 +46,7 @@ class RestoreRequest:
         """How far a table is restored."""
         return self.points.get(table, WholeBackup())
 
-    def told_point(self, table: str) -> str:
+    def point_note(self, table: str) -> str:
         """By which a later call knows whether it asks for the same."""
         return self.point(table).text + (f" keys {sorted(self.keys)}" if self.keys else "")
 

@@ -78,7 +78,7 @@ def _there(request: RestoreRequest, table: Table) -> RestoredTable | None:
     if not states:
         return None
     (state,) = list(states.values())[:1]
-    noted = KeptGroups(request.path).state_of(name, request.told_point(name))
+    noted = KeptGroups(request.path).state_of(name, request.point_note(name))
     if noted is not None and _has_all_of(state, noted):
         return RestoredTable(name, THERE).with_state(state)
     raise RestoreError(

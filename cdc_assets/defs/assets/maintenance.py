@@ -37,7 +37,7 @@ def build_maintenance_asset(source: BaseSource) -> dg.AssetsDefinition:
         for name, result in done.items():
             for step, reason in result.given_up.items():
                 context.log.info("%s: %s not done this time: %s", name, step, reason)
-        return dg.MaterializeResult(metadata={**_metadata(done), **_planned(plans)})
+        return dg.MaterializeResult(metadata={**_metadata(done), **_plan_metadata(plans)})
 
     return maintenance
 
@@ -51,7 +51,7 @@ def _metadata(done: dict[str, "Maintained"]) -> dict[str, Any]:
     return {**sums, **({"cdc/tables": dg.MetadataValue.table(rows)} if rows else {})}
 
 
-def _planned(plans: dict[str, "MaintenancePlan"]) -> dict[str, Any]:
+def _plan_metadata(plans: dict[str, "MaintenancePlan"]) -> dict[str, Any]:
     """What each table needed before anything was done."""
     rows = [
         dg.TableRecord({"table": name, **{each: getattr(plan, each) for each in _PLANNED}, "left": plan.left})
