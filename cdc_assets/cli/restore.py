@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,11 +14,8 @@ from cdc_assets.cli.exit_codes import report_errors
 from cdc_assets.cli.option_group import group_options
 from cdc_assets.cli.output_formats import Format, Output, print_rows
 from cdc_assets.cli.progress import console
-from cdc_assets.errors import RestoreError
-from cdc_assets.registry.models import BaseSource
 
 if TYPE_CHECKING:
-    from cdc_assets.registry.backup_store import BackupStore
     from cdc_assets.restore.restore_request import RestoredTable, RestoreRequest
 
 _SHOWN = ("table", "outcome", "records", "objects", "bytes", "epoch", "positions")
@@ -39,7 +35,11 @@ class RestoreOptions:
     skip_damaged: Annotated[
         bool, typer.Option("--skip-damaged", help="Restore damaged tables as well, without their damaged objects.")
     ] = False
-    topics: Annotated[bool, typer.Option("--topics", help="Instead of tables: topics that are gone.")] = False
+    keys: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help='Only rows of this key: 42, or {"a": 1, "b": "x"}; may be given again. With --into.'),
+    ] = None
+    topics: Annotated[bool, typer.Option("--topics", help="Instead of tables: topics and schemas that are gone.")] = False
     connectors: Annotated[
         bool, typer.Option("--connectors", help="Instead of tables: connectors that are gone, with their offsets.")
     ] = False
@@ -80,7 +80,7 @@ def restore(
 def _restore_clusters(name: str, tables: list[str], choice: RestoreOptions, dry_run: bool, output: Format) -> None:
     from cdc_assets.cli.restore_clusters import restore_clusters
 
-    if tables or choice.into or choice.to or choice.skip_damaged:
+    if tables or choice.into or choice.to or choice.skip_damaged or choice.keys:
         raise typer.BadParameter("--topics and --connectors are of the whole source: give them without tables, --into or --to")
     (source,) = chosen_sources([name])
     with report_errors():
@@ -89,37 +89,11 @@ def _restore_clusters(name: str, tables: list[str], choice: RestoreOptions, dry_
 
 def _request(name: str, tables: list[str], choice: RestoreOptions) -> RestoreRequest:
     from cdc_assets.resources.platform import Platform
-    from cdc_assets.restore.cut_points import restore_points
-    from cdc_assets.restore.restore_request import RestoreRequest
-    from cdc_assets.restore.restore_source import tables_of
+    from cdc_assets.restore.restore_wish import RestoreWish, make_request
 
     (source,) = chosen_sources([name])
-    chosen, store = tables_of(source, tables), Platform().store(_backup_store(source))
-    return RestoreRequest(
-        source,
-        chosen,
-        store,
-        _lake(choice.into),
-        points=restore_points(store, source, chosen, choice.to),
-        skip_damaged=choice.skip_damaged,
-        is_successor=choice.into is None,
-    )
-
-
-def _backup_store(source: BaseSource) -> BackupStore:
-    if source.backup is None:
-        raise RestoreError(f"source {source.name} declares no backup: there is nothing to restore it from (backup: in its file)")
-    return source.backup.store
-
-
-def _lake(into: str | None) -> str:
-    """The lake of the settings, or another one; a folder may be named from where the shell is."""
-    if into is None:
-        return settings.lake()
-    lake = settings.check_lake(into if "://" in into else str(Path(into).absolute()))
-    if lake == settings.lake():
-        raise RestoreError(f"--into {into} is the lake itself: without --into its tables are restored where there are none")
-    return lake
+    wish = RestoreWish(tuple(tables), choice.into, choice.to, choice.skip_damaged, tuple(choice.keys or ()))
+    return make_request(Platform(), source, wish)
 
 
 def _plan(request: RestoreRequest) -> list[RestoredTable]:

@@ -211,10 +211,17 @@ class Cuts(Declared):
 class DrillSettings(Declared):
     """How often the backup is restored beside the lake and compared with silver (docs/how-to/restore.md).
 
-    The check of it is red when the last drill is older than twice `every`.
+    The check of it is red when the last drill is older than `every` and `tolerance`, which is what a run may be late or last:
+    a quarter of `every` without, and an hour at least.
     """
 
     every: Duration
+    tolerance: Duration | None = None
+
+    @property
+    def oldest(self) -> timedelta:
+        """The age from which on the last drill is too old."""
+        return self.every + (max(self.every / 4, LEAST_DRILL) if self.tolerance is None else self.tolerance)
 
     @field_validator("every")
     @classmethod
