@@ -18,7 +18,7 @@ from cdc_assets.backup.bronze import BronzeSlice, cut, oldest_timestamp, open_br
 from cdc_assets.backup.hour_object import HourObject
 from cdc_assets.backup.layout import Ranges, object_name, table_prefix
 from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject, facts_of
-from cdc_assets.backup.position import BackupPosition, backup_position, remember_newest
+from cdc_assets.backup.position import BackupPosition, backup_position, refuse_expired, remember_newest
 from cdc_assets.errors import BackupError
 from cdc_assets.quantity import quantity
 from cdc_assets.resources.delta_log import bronze_committed
@@ -105,6 +105,7 @@ class _TableBackup:
         bronze = open_bronze(self.bronze_path, committed.version, topic)
         bronze = replace(bronze, since=oldest_timestamp(committed, topic, at.version_of(bronze.id)))
         epochs, place = _epochs(newest), f"{self.store.url}/{table_prefix(self.source, self.table)}"
+        refuse_expired(bronze.floor, at, place)
         for before, state in zip([None, *epochs], epochs, strict=False):
             if state.epoch < at.epoch:
                 continue

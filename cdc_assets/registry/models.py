@@ -25,6 +25,7 @@ from cdc_assets.registry.sink import Sink
 from cdc_assets.registry.source_settings import (
     Backup,
     Batching,
+    Bronze,
     Capture,
     Cuts,
     DrillSettings,
@@ -33,6 +34,7 @@ from cdc_assets.registry.source_settings import (
     Maintenance,
     Topics,
     Volumetry,
+    refuse_retention,
     refuse_settings_of_lake,
 )
 from cdc_assets.registry.value_forms import ValueForms
@@ -64,6 +66,7 @@ class BaseSource(OfCluster):
     volumetry: Volumetry = Volumetry()
     ledger: LedgerSettings = LedgerSettings()
     maintenance: Maintenance = Maintenance()
+    bronze: Bronze = Bronze()
     cuts: Cuts | None = None
     drill: DrillSettings | None = None
     reconciliation: Reconciliation = Reconciliation()
@@ -78,6 +81,7 @@ class BaseSource(OfCluster):
         refuse_mirror(self.mirror, self.managed_by)
         refuse_cluster(self.cluster, self.managed_by, is_captured=self.captured is not None)
         refuse_features(self)
+        refuse_retention(self.bronze, self.topics, self.ledger, self.maintenance, self.backup)
         refuse_settings_of_lake(self.ledger, self.topics, self.cuts, kind_of(self), self.drill, self.backup)
         return self
 
