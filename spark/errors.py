@@ -142,9 +142,9 @@ class KeyDefinitionError(RebuildNeededError):
 class BronzeExpiredError(SparkJobError):
     """All events of a table are asked for, and bronze has given the first of them to the backup; nothing is written."""
 
-    def __init__(self, table: str, message: str) -> None:
+    def __init__(self, source: str, table: str, message: str) -> None:
         super().__init__(message)
-        self.table = table
+        self.source, self.table = source, table
 
 
 class MaintenanceError(SparkJobError):

@@ -19,7 +19,9 @@ LEAST_KEPT, LEAST_TIME_TRAVEL, LEAST_DRILL = timedelta(days=30), timedelta(hours
 LEAST_IN_BRONZE = timedelta(days=7)
 
 
-def refuse_retention(bronze: Bronze, topics: Topics, ledger: LedgerSettings, maintenance: Maintenance, backup: Backup | None) -> None:
+def refuse_retention(
+    bronze: Bronze, topics: Topics, ledger: LedgerSettings, maintenance: Maintenance, backup: Backup | None
+) -> None:
     """Records go from bronze only where the backup has them, and not while somebody counts or reads them again.
 
     Raises:

@@ -83,15 +83,15 @@ def below_floors(floors: Mapping[str, Floor]) -> Expression:
     return sf.coalesce(below, sf.lit(False))
 
 
-def _past(
-    session: SparkSession, spec: SilverSpec, floors: Mapping[str, Floor], like: DataFrame, below: Expression
-) -> DataFrame:
+def _past(session: SparkSession, spec: SilverSpec, floors: Mapping[str, Floor], like: DataFrame, below: Expression) -> DataFrame:
     wanted = sum(floor.records for floor in floors.values())
     if not spec.past or not history(session, spec.past, 1):
-        raise BronzeExpiredError(spec.table, _sentence(spec, wanted, "are not brought back"))
+        raise BronzeExpiredError(spec.source, spec.table, _sentence(spec, wanted, "are not brought back"))
     past = session.read.format("delta").load(spec.past).where(sf.col("table") == spec.table).where(below)
     if (held := past.count()) != wanted:
-        raise BronzeExpiredError(spec.table, _sentence(spec, wanted, f"are gone, and {spec.past} holds {held} of them"))
+        raise BronzeExpiredError(
+            spec.source, spec.table, _sentence(spec, wanted, f"are gone, and {spec.past} holds {held} of them")
+        )
     return past.select(*like.columns)
 
 

@@ -127,4 +127,3 @@ def _refuse_others(path: str, gone: Counted, known: Mapping[str, Floor], wanted:
 def _with_floors(live: LiveTable, floors: Mapping[str, Floor]) -> dict[str, Any]:
     configuration = {**(live.metadata.get("configuration") or {}), FLOOR: floors_text(floors)}
     return {**live.metadata, "configuration": configuration}
-
