@@ -93,7 +93,7 @@ def remove_past(lake: str, source: BaseSource) -> list[str]:
     gone = []
     for table in source.tables:
         folder = open_folder(names.past_lake(lake, source, table))
-        begun = [facts.at for facts in folder.tree()]
+        begun = [file.at for file in folder.tree() if file.name.endswith(".parquet")]
         if begun and folder.now() - max(begun) > STAYS_SECONDS:
             folder.remove_all()
             gone.append(names.table_name(table))

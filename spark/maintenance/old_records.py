@@ -55,7 +55,7 @@ def remove_old(path: str, live: LiveTable, old: OldRecords) -> int:
     removed, added = list[AddFile](), list[AddFile]()
     try:
         for file in [each for each in live.files.values() if _may_have_older(each, old.until)]:
-            mask = _is_below(_places(folder, file), wanted)
+            mask = _is_below(_places(folder, file, schema), wanted)
             if not pc.any(mask).as_py():
                 continue
             rows = read_rows(folder, file, None, schema)
@@ -87,8 +87,9 @@ def _may_have_older(file: AddFile, until: float) -> bool:
     return moment.timestamp() < until
 
 
-def _places(folder: LakeFolder, file: AddFile) -> pa.Table:
-    return pq.read_table(unquote(file["path"]), columns=list(_PLACE), filesystem=folder.filesystem)
+def _places(folder: LakeFolder, file: AddFile, schema: pa.Schema) -> pa.Table:
+    found = pq.read_table(unquote(file["path"]), columns=list(_PLACE), filesystem=folder.filesystem)
+    return found.cast(pa.schema([schema.field(name) for name in _PLACE]))
 
 
 def _is_below(rows: pa.Table, floors: Mapping[str, Floor]) -> pa.ChunkedArray:
