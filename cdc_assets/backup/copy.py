@@ -58,8 +58,7 @@ def backup_table(
         BackupError: when bronze contradicts the backup; says what to do.
         StoreError: when the store does not take it; the next call goes on.
     """
-    started = time.monotonic()
-    written: list[Manifest] = []
+    started, written = time.monotonic(), list[Manifest]()
     backup = _TableBackup(store, source, table, bronze_path, max_records, max_bytes)
     while True:
         try:

@@ -80,7 +80,7 @@ def bronze_rows(path: str, version: int, epochs: Mapping[str, int]) -> dict[tupl
             counts[group["topic"], group["partition"]] += group["count_all"]
     for topic, floor in floors_of(table.metadata().configuration).items():
         for partition in {p for each in floor.counts.values() for p in each}:
-            if gone := floor.gone_of(partition, from_epoch=epochs.get(topic, 0)):
+            if gone := floor.count_gone(partition, from_epoch=epochs.get(topic, 0)):
                 counts[topic, partition] += gone
     return dict(counts)
 

@@ -85,8 +85,8 @@ def find_old_records(platform: Platform, source: BaseSource, now: float | None =
         if not topics or (before and now - before.at < min(A_DAY, keep.total_seconds() * _DUE_SHARE)):
             continue
         try:
-            looked = _Look(platform, source, table, store, now, keep.total_seconds(), topics)
-            if (found := looked.raised(before, open_dataset(bronze, path))) is not None:
+            looked = _OldOfTable(platform, source, table, store, now, keep.total_seconds(), topics)
+            if (found := looked.higher_floor(before, open_dataset(bronze, path))) is not None:
                 floors[topics[0]] = found
         except BackupError as error:
             left[name] = str(error)
@@ -94,8 +94,8 @@ def find_old_records(platform: Platform, source: BaseSource, now: float | None =
 
 
 @dataclass(frozen=True)
-class _Look:
-    """At one table."""
+class _OldOfTable:
+    """One table, and who has read how much of its topic."""
 
     platform: Platform
     source: BaseSource
@@ -113,7 +113,7 @@ class _Look:
     def topic(self) -> str:
         return self.topics[0]
 
-    def raised(self, before: Floor | None, bronze: Any) -> Floor | None:
+    def higher_floor(self, before: Floor | None, bronze: Any) -> Floor | None:
         """The floor after what may go; None: nothing may.
 
         Raises:
@@ -141,9 +141,9 @@ class _Look:
         for each in states:
             state = each.get(self.topic)
             yield Limit(state.epoch, state.positions) if state is not None else Limit(-1, {})
-        yield from self._quarantined()
+        yield from self._quarantine_limits()
 
-    def _quarantined(self) -> Iterator[Limit]:
+    def _quarantine_limits(self) -> Iterator[Limit]:
         """Open records of the quarantine, each as a limit of its own partition."""
         path = names.quarantine_path(self.platform.lake, self.source, self.table)
         quarantine = open_table(path)
@@ -272,8 +272,8 @@ def _after(floor: Floor, batch: _Batch, table: str) -> Floor:
         table,
         batch.epoch,
         dict(batch.manifest.positions),
-        _added(floor.counts, batch.epoch, _by_partition(batch.rows)),
-        _added(floor.unplaced, batch.epoch, unplaced),
+        _with_more(floor.counts, batch.epoch, _by_partition(batch.rows)),
+        _with_more(floor.unplaced, batch.epoch, unplaced),
         dict(Counter(floor.by_op) + Counter(batch.manifest.by_op)),
     )
 
@@ -282,7 +282,7 @@ def _by_partition(rows: pa.Table) -> dict[int, int]:
     return {each["values"]: each["counts"] for each in rows["partition"].value_counts().to_pylist()}
 
 
-def _added(known: Mapping[int, Mapping[int, int]], epoch: int, more: Mapping[int, int]) -> dict[int, dict[int, int]]:
+def _with_more(known: Mapping[int, Mapping[int, int]], epoch: int, more: Mapping[int, int]) -> dict[int, dict[int, int]]:
     counts = {each: dict(of) for each, of in known.items()}
     if more:
         counts[epoch] = dict(Counter(counts.get(epoch, {})) + Counter(more))

@@ -20,7 +20,7 @@ from spark.errors import BronzeExpiredError, quantity
 from spark.specs import SilverSpec
 
 
-def held_rows(session: SparkSession, spec: SilverSpec, version: int) -> DataFrame:
+def rows_in_log(session: SparkSession, spec: SilverSpec, version: int) -> DataFrame:
     """What the log holds of the table at a version."""
     bronze = session.read.format("delta").option("versionAsOf", version).load(spec.bronze_path)
     return bronze.where(sf.col("table") == spec.table)
@@ -39,7 +39,7 @@ def all_rows(session: SparkSession, spec: SilverSpec, version: int) -> DataFrame
     Raises:
         BronzeExpiredError: some are gone, and not all of them have been brought back.
     """
-    floors, rows = table_floors(session, spec), held_rows(session, spec, version)
+    floors, rows = table_floors(session, spec), rows_in_log(session, spec, version)
     if not floors:
         return rows
     below = below_floors(floors)
@@ -55,13 +55,13 @@ def rows_since(session: SparkSession, spec: SilverSpec, version: int, before: Fo
     """
     floors = table_floors(session, spec)
     if all(is_within(floor, before, topic) for topic, floor in floors.items()):
-        return held_rows(session, spec, version)
+        return rows_in_log(session, spec, version)
     return all_rows(session, spec, version)
 
 
 def count_all(session: SparkSession, spec: SilverSpec, version: int) -> int:
     """Rows that the log holds of the table, and those that were proven to be in the backup when they went."""
-    floors, rows = table_floors(session, spec), held_rows(session, spec, version)
+    floors, rows = table_floors(session, spec), rows_in_log(session, spec, version)
     held = rows.where(~below_floors(floors)).count() if floors else rows.count()
     return held + sum(floor.records for floor in floors.values())
 

@@ -40,7 +40,7 @@ class Floor:
             return epoch > self.epoch
         return all(end <= positions.get(partition, 0) for partition, end in self.positions.items())
 
-    def gone_of(self, partition: int, *, from_epoch: int = 0) -> int:
+    def count_gone(self, partition: int, *, from_epoch: int = 0) -> int:
         """Records of a partition that are gone: of this epoch and later ones, and those that do not tell theirs."""
         told = sum(each.get(partition, 0) for epoch, each in self.counts.items() if epoch >= from_epoch)
         return told + sum(each.get(partition, 0) for epoch, each in self.unplaced.items() if epoch < from_epoch)
@@ -77,12 +77,12 @@ def floors_of(configuration: Mapping[str, str] | None) -> dict[str, Floor]:
 
 
 def parse_floors(text: str | None) -> dict[str, Floor]:
-    """By topic, from the property."""
+    """By topic, from the property's text; empty where there is none."""
     return {topic: Floor.from_dict(each) for topic, each in json.loads(text).items()} if text else {}
 
 
 def floors_text(floors: Mapping[str, Floor]) -> str:
-    """The property."""
+    """As it stands in the table's properties, equal floors as equal texts."""
     return json.dumps({topic: floor.to_dict() for topic, floor in sorted(floors.items())}, separators=(",", ":"))
 
 

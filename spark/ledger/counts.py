@@ -6,7 +6,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.bronze.held import all_rows, held_rows, table_floors
+from spark.bronze.held import all_rows, rows_in_log, table_floors
 from spark.delta.conditions import any_of
 from spark.envelopes.envelope import TOMBSTONE, UNKNOWN, kind
 from spark.ledger.fates import with_fate
@@ -37,7 +37,7 @@ def _rows(session: SparkSession, spec: SilverSpec, cut: FoldsToCount) -> DataFra
     told = cut.start.folded if cut.start else {}
     counted = all(topic in told and floor.is_within(told[topic].epoch, told[topic].positions) for topic, floor in floors.items())
     if counted and not (spec.keys and any(fold.late_events for fold in cut.folds)):
-        return held_rows(session, spec, version)
+        return rows_in_log(session, spec, version)
     return all_rows(session, spec, version)
 
 
