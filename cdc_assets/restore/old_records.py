@@ -76,6 +76,8 @@ def find_old_records(platform: Platform, source: BaseSource, now: float | None =
         return None
     now = time.time() if now is None else now
     bronze, store = open_delta(path), platform.store(source.backup.store)
+    if not _may_have_older(bronze, now - keep.total_seconds()):
+        return None
     known = floors_of(bronze.metadata().configuration)
     floors, left = dict[str, Floor](), dict[str, str]()
     for table in source.tables:
@@ -91,6 +93,14 @@ def find_old_records(platform: Platform, source: BaseSource, now: float | None =
         except BackupError as error:
             left[name] = str(error)
     return OldRecords(floors, now - keep.total_seconds()), left
+
+
+def _may_have_older(bronze: Any, until: float) -> bool:
+    """By the bounds of bronze's files alone: a backup has as many manifests as it has batches."""
+    files = bronze.get_add_actions(flatten=True)
+    if "min.timestamp" not in files.schema.names:
+        return True
+    return any(least is None or least.timestamp() < until for least in files["min.timestamp"].to_pylist())
 
 
 @dataclass(frozen=True)
@@ -122,6 +132,8 @@ class _OldOfTable:
         if len(self.topics) > 1:
             raise BackupError(f"bronze has records of several topics: {', '.join(self.topics)}")
         limits = list(self._limits())
+        if any(limit.epoch < 0 for limit in limits):
+            return None
         found = find_backup(self.store, self.source.name, self.name)
         chosen = [each for each in found.manifests if before is None or _rises(before, each)]
         batches = list(_while_allowed(chosen, limits))
