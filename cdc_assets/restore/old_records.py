@@ -132,8 +132,6 @@ class _OldOfTable:
         if len(self.topics) > 1:
             raise BackupError(f"bronze has records of several topics: {', '.join(self.topics)}")
         limits = list(self._limits())
-        if any(limit.epoch < 0 for limit in limits):
-            return None
         found = find_backup(self.store, self.source.name, self.name)
         chosen = [each for each in found.manifests if before is None or _rises(before, each)]
         batches = list(_while_allowed(chosen, limits))
@@ -247,7 +245,7 @@ def _assert_same(batches: Sequence[_Batch], bronze: Any, topic: str) -> None:
 
     from spark.envelopes.arrow_rows import sort_rows
 
-    order, first, last = ("partition", "offset"), batches[0].manifest.key, batches[-1].manifest.key
+    order, (first, last) = ("partition", "offset"), (batches[0].manifest.key, batches[-1].manifest.key)
     held = sort_rows(pa.concat_tables([each.rows for each in batches]), order)
     rows = sort_rows(_rows_of(batches, bronze, topic), order)
     if held.num_rows != rows.num_rows:
