@@ -13,6 +13,7 @@ from cdc_assets.backup.platform.document import FOLDER as PLATFORM
 from cdc_assets.errors import RemovalError
 from cdc_assets.quantity import quantity
 from cdc_assets.removal.trace import Trace
+from cdc_assets.resources.delta_log import bronze_floors
 from cdc_assets.resources.table_lock import table_lock
 from spark.delta.lease import lend_to_task
 from spark.errors import LeftToSparkError
@@ -90,7 +91,7 @@ def _remove_topics(kafka: KafkaCluster, topics: list[str], cluster: str) -> list
 
 def lake_folders(lake: str, source: BaseSource) -> list[str]:
     """The folders that hold nothing but this source's Delta tables."""
-    of_tables = (names.silver_path, names.quarantine_path, names.replay_path)
+    of_tables = (names.silver_path, names.quarantine_path, names.replay_path, names.past_lake)
     return [
         names.bronze_path(lake, source),
         *(path(lake, source, source.tables[0]).rpartition("/")[0] for path in of_tables),
@@ -150,10 +151,17 @@ def remove_backup(platform: Platform, source: BaseSource) -> list[str]:
     """Every object of the source's tables, also of those that were taken out before.
 
     Raises:
+        RemovalError: the lake stays, and the backup alone has its first records.
         StoreError: the store cannot be asked, or refuses.
     """
     if source.backup is None:
         return []
+    bronze = names.bronze_path(platform.lake, source)
+    if gone_to_backup := sum(floor.records for floor in bronze_floors(bronze).values()):
+        raise RemovalError(
+            f"{bronze} has given its first {quantity(gone_to_backup, 'record')} to the backup, which alone has them: the backup "
+            "stays for as long as the lake does. Both go with --delete lake,backup"
+        )
     store, gone = platform.store(source.backup.store), []
     for prefix, keys in _of_tables(source, [found.key for found in store.list(f"{source.name}/")]).items():
         for key in keys:

@@ -30,10 +30,11 @@ def build_maintenance_asset(source: BaseSource) -> dg.AssetsDefinition:
 
     @dg.multi_asset(specs=[spec], name=names.op_name("maintenance", source), can_subset=False)
     def maintenance(context: dg.AssetExecutionContext, platform: PlatformResource) -> dg.MaterializeResult:
-        from cdc_assets.maintenance.maintain_source import maintain_source, plan_source
+        from cdc_assets.maintenance.maintain_source import plan_source
+        from cdc_assets.restore.maintained_source import maintain_with_backup
 
         plans = {table.name: plan for table, plan in plan_source(platform.lake, source)}
-        done = {table.name: result for table, result in maintain_source(platform, source)}
+        done = {table.name: result for table, result in maintain_with_backup(platform, source)}
         for name, result in done.items():
             for step, reason in result.given_up.items():
                 context.log.info("%s: %s not done this time: %s", name, step, reason)
