@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from cdc_assets import names
 from cdc_assets.backup import backup_table, verify_backup
+from cdc_assets.backup.batch_form import BatchForm
 from cdc_assets.errors import RestoreError
 from cdc_assets.maintenance.maintain_source import maintain_source
 from cdc_assets.registry.models import Source
@@ -124,7 +125,7 @@ class Chain:
             return
         assert self.source.backup is not None
         store, bronze = self.platform.store(self.source.backup.store), self.lake.bronze_path
-        backup_table(store, source="source", table="t", bronze_path=bronze, max_records=20)
+        backup_table(store, source="source", table="t", bronze_path=bronze, form=BatchForm(max_records=20))
         self.days += 1
         now = BEGIN + self.days * DAY
         ((_, done),) = maintain_source(self.platform, self.source, ["bronze/source"], lambda p, s: find_old_records(p, s, now))
