@@ -82,7 +82,10 @@ def _version(home: Path) -> int | None:
 
 
 def _released(home: Path, name: str) -> str:
-    """From the `release` file, which every JDK has: starting a JVM to ask would cost more than it tells. Empty: it does not say."""
+    """From the `release` file, which every JDK has: starting a JVM to ask would cost more than it tells.
+
+    Empty where it does not say.
+    """
     try:
         match = re.search(rf'^{name}="([^"]*)"', (home / "release").read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:
