@@ -38,7 +38,7 @@ def java_modules() -> frozenset[str]:
 
     Its `release` file lists them; a Java without that list is started, and asked.
     """
-    if listed_in := _released(java().parents[1], "MODULES"):
+    if listed_in := _release_entry(java().parents[1], "MODULES"):
         return frozenset(listed_in.split())
     listed = subprocess.run([str(java()), "--list-modules"], capture_output=True, text=True, timeout=60, check=True)
     return frozenset(line.split("@")[0] for line in listed.stdout.split())
@@ -77,11 +77,11 @@ def java_command(
 
 
 def _version(home: Path) -> int | None:
-    match = re.match(r"\d+", _released(home, "JAVA_VERSION"))
+    match = re.match(r"\d+", _release_entry(home, "JAVA_VERSION"))
     return int(match[0]) if match and (home / "bin" / "java").exists() else None
 
 
-def _released(home: Path, name: str) -> str:
+def _release_entry(home: Path, name: str) -> str:
     """From the `release` file, which every JDK has: starting a JVM to ask would cost more than it tells.
 
     Empty where it does not say.
