@@ -6,7 +6,7 @@ The entry is proven before it is written: rendered from it, the connector's conf
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from cdc_assets import names, settings
 from cdc_assets.adoption.entry_file import entry_text, write_entry
 from cdc_assets.adoption.found_mirror import CoreSide, FoundMirror, find_mirror
+from cdc_assets.adoption.found_registry import null_notes, registry_block
 from cdc_assets.adoption.found_tables import final_topic, table_entries
 from cdc_assets.adoption.record_sample import envelope_of
 from cdc_assets.adoption.running_connector import RunningConnector, read_connector
@@ -26,7 +27,7 @@ from cdc_assets.registry.declared import SOURCE_NAME
 from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.registry_files.collisions import find_collisions
 from cdc_assets.registry_files.loader import load_sources, registry_files
-from cdc_assets.resources.kafka import TopicState
+from cdc_assets.resources.kafka import KafkaCluster, TopicState
 from cdc_assets.resources.platform import Platform
 
 _SNAPSHOTS = ("initial", "no_data", "recovery")
@@ -125,14 +126,13 @@ def _with_tables(reading: _Reading, document: dict[str, Any]) -> Adoption:
     configs = core.topic_configs(list(states)) if states else {}
     lake, lake_connect = reading.platform.lake_kafka(), reading.platform.lake_connect()
     mirror = find_mirror(lake_connect, lake, reading.core_side, sorted(topics.values()), reading.declared)
-    document["capture"]["envelope"] = envelope_of(core, states.values(), running.name)
+    document["capture"] |= _form_of_records(running, core, states.values(), document["source"])
     document["topics"] = topic_settings(states, configs)
     if mirror is not None:
         document["mirror"] = mirror.block()
         document["topics"] |= {"replication": mirror.replication} if mirror.replication != "default" else {}
     document["tables"] = table_entries(running, reading.found.tables, topics, derived)
     plain = _validate(document)
-    differing = capture_differences(running, plain)
     of_mirror = mirror_differences(mirror, lake_connect, plain) if mirror else []
     if not reading.ours:
         document["capture"]["settings"] = other_settings(running, plain)
@@ -140,8 +140,7 @@ def _with_tables(reading: _Reading, document: dict[str, Any]) -> Adoption:
             document["mirror"]["settings"] = mirror.other_settings(plain)
     source = _validate(document)
     refuse_unequal(running, mirror, source, ours=reading.ours)
-    for collision in find_collisions([*reading.declared, source]):
-        raise AdoptionError(f"connector {running.name}: {collision.message}; then cdc adopt {running.name}")
+    _refuse_collision(running.name, [*reading.declared, source])
     return Adoption(
         running=running,
         source=source,
@@ -151,10 +150,24 @@ def _with_tables(reading: _Reading, document: dict[str, Any]) -> Adoption:
         mirror=mirror,
         topics={name: states.get(name) for name in sorted(topics.values())},
         copies=lake.states([names.lake_topic(source, table) for table in source.tables]),
-        differences=differing,
+        differences=capture_differences(running, plain),
         mirror_differences=of_mirror,
-        notes=[*reading.found.notes, *topic_notes(source, reading.found.keyless, states, configs), *_mirror_note(mirror, source)],
+        notes=[
+            *reading.found.notes,
+            *topic_notes(source, reading.found.keyless, states, configs),
+            *_notes(running, mirror, source),
+        ],
     )
+
+
+def _refuse_collision(name: str, sources: Sequence[BaseSource]) -> None:
+    for collision in find_collisions(sources):
+        raise AdoptionError(f"connector {name}: {collision.message}; then cdc adopt {name}")
+
+
+def _form_of_records(running: RunningConnector, core: KafkaCluster, states: Iterable[TopicState], own: str) -> dict[str, Any]:
+    registry = registry_block(running, own)
+    return {**registry, "envelope": envelope_of(core, states, running.name, in_avro=bool(registry))}
 
 
 def write(adoption: Adoption) -> None:
@@ -232,6 +245,7 @@ def _without_defaults(document: Mapping[str, Any], source: Source) -> dict[str, 
         "publication": names.publication_name(bare),
         "notifications": names.notification_topic(bare),
         "envelope": "debezium-json",
+        "converter": "apicurio",
         "snapshot": "initial",
         "heartbeat": "10000ms",
         "settings": {},
@@ -243,11 +257,13 @@ def _without_defaults(document: Mapping[str, Any], source: Source) -> dict[str, 
     return {key: value for key, value in found.items() if value != {}}
 
 
-def _mirror_note(mirror: FoundMirror | None, source: Source) -> list[str]:
+def _notes(running: RunningConnector, mirror: FoundMirror | None, source: Source) -> list[str]:
     if mirror is not None:
-        return []
+        return null_notes(running)
     return [
-        f"no mirror carries its topics to the lake's cluster: cdc apply {source.name} makes {names.mirror_connector_name(source)}"
+        *null_notes(running),
+        f"no mirror carries its topics to the lake's cluster: cdc apply {source.name} makes "
+        f"{names.mirror_connector_name(source)}",
     ]
 
 

@@ -13,8 +13,10 @@ _LAST = 40
 _AVRO = 0
 
 
-def envelope_of(core: KafkaCluster, states: Iterable[TopicState], connector: str) -> str:
+def envelope_of(core: KafkaCluster, states: Iterable[TopicState], connector: str, *, in_avro: bool = False) -> str:
     """`debezium-json` or `debezium-json-schema`, as the topics' last records have it; the first where there is none.
+
+    `in_avro`: its converters are known to write Avro, so that is what it should be: `debezium-avro`.
 
     Raises:
         AdoptionError: they are in a form that a captured source cannot have, or in two.
@@ -28,7 +30,9 @@ def envelope_of(core: KafkaCluster, states: Iterable[TopicState], connector: str
     if len(found) > 1:
         told = ", ".join(f"{form} in {topic}" for form, topic in found.items())
         raise AdoptionError(f"the records of connector {connector} have two forms ({told}), and a source has one; cdc peek TOPIC")
-    form, topic = next(iter(found.items()), ("debezium-json", ""))
+    form, topic = next(iter(found.items()), ("Avro" if in_avro else "debezium-json", ""))
+    if form == "Avro" and in_avro:
+        return "debezium-avro"
     if form not in ("debezium-json", "debezium-json-schema"):
         raise AdoptionError(
             f"topic {topic} of connector {connector} holds records in {form}, and a captured source has Debezium's envelope in "

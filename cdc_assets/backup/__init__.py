@@ -1,6 +1,6 @@
 """Backup of bronze: gzip JSON lines by hour, and a manifest per batch that is written last.
 
-Layout below the store's prefix, as the S3 sink connector's TimeBasedPartitioner lays out:
+Layout below the store's prefix, as the S3 sink connector's TimeBasedPartitioner lays out (`dt=…/hr=…` may be declared otherwise):
     <source>/<table>/dt=YYYY-MM-DD/hr=HH/<topic>+<epoch>+<partition>+<first offset>.json.gz
     <source>/<table>/_plans/<batch>.json        what a batch is going to hold, written first
     <source>/<table>/_manifests/<batch>.json    what it holds, written last
@@ -10,9 +10,19 @@ Layout below the store's prefix, as the S3 sink connector's TimeBasedPartitioner
 `<batch>` is `<epoch>-<sum of first offsets>`. Only what a manifest names is in the backup.
 """
 
+from cdc_assets.backup.batch_form import BatchForm
 from cdc_assets.backup.copy import BackupResult, backup_table
 from cdc_assets.backup.manifest import Manifest
 from cdc_assets.backup.position import BackupPosition, backup_position
 from cdc_assets.backup.verify import VerifyReport, verify_backup
 
-__all__ = ["BackupPosition", "BackupResult", "Manifest", "VerifyReport", "backup_position", "backup_table", "verify_backup"]
+__all__ = [
+    "BackupPosition",
+    "BackupResult",
+    "BatchForm",
+    "Manifest",
+    "VerifyReport",
+    "backup_position",
+    "backup_table",
+    "verify_backup",
+]

@@ -14,6 +14,7 @@ from typing import Any
 from cdc_assets.backup.layout import Ranges
 from cdc_assets.backup.line_runs import LineRun, line_runs
 from cdc_assets.backup.lines import BronzeRow, Lines
+from cdc_assets.backup.object_layout import ObjectLayout
 from cdc_assets.errors import BackupError
 from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.delta_log import of_epoch
@@ -59,7 +60,7 @@ class BronzeSlice:
             found[partition][window * _WINDOW] = (records[partition, window], sizes[partition, window])
         return found
 
-    def runs(self, ranges: Ranges) -> Iterator[LineRun]:
+    def runs(self, ranges: Ranges, layout: ObjectLayout | None = None) -> Iterator[LineRun]:
         """Second pass: the lines in order of partition and offset, by runs of one hour and partition.
 
         Raises:
@@ -68,15 +69,17 @@ class BronzeSlice:
         import pyarrow as pa
 
         table = self.dataset.to_table(columns=list(BronzeRow._fields), filter=self._filter(ranges), **_SCAN)
-        table = table.sort_by([("partition", "ascending"), ("offset", "ascending")])
+        if not _is_ordered(table):
+            table = table.sort_by([("partition", "ascending"), ("offset", "ascending")])
         self._assert_sound(table)
         moments = table["timestamp"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
         table = table.set_column(table.column_names.index("timestamp"), "timestamp", moments)
         micros = table["source_ts"].cast(pa.timestamp("us", "UTC"), safe=False).cast(pa.int64())
         table = table.set_column(table.column_names.index("source_ts"), "source_ts", micros)
-        lines = Lines(self.topic)
+        lines = Lines(self.topic, layout)
         for batch in table.to_batches(max_chunksize=4096):
-            yield from line_runs(batch, lines)
+            if len(batch):
+                yield from line_runs(batch, lines)
         del table
         pa.default_memory_pool().release_unused()
 
@@ -152,6 +155,14 @@ def cut(
             batch[partition] = end[partition]
     if records:
         yield {p: (at[p], end[p]) for p in at}
+
+
+def _is_ordered(table: Any) -> bool:
+    """As files of one partition are, mostly: a sort copies all of it into new memory."""
+    import numpy as np
+
+    partitions, offsets = (np.diff(table[name].to_numpy()) for name in ("partition", "offset"))
+    return bool(np.all((partitions > 0) | ((partitions == 0) & (offsets >= 0))))
 
 
 def _length(column: Any) -> Any:

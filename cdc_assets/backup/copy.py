@@ -14,7 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
+from cdc_assets.backup.batch_form import BatchForm
 from cdc_assets.backup.bronze import BronzeSlice, cut, oldest_timestamp, open_bronze
+from cdc_assets.backup.epochs import bronze_epochs, position_in_epoch
 from cdc_assets.backup.hour_object import HourObject
 from cdc_assets.backup.layout import Ranges, object_name, table_prefix
 from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject, facts_of
@@ -24,11 +26,6 @@ from cdc_assets.quantity import quantity
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.object_store import ObjectStore
 from spark.delta.commits import CommittedTopic
-
-MAX_RECORDS = 200_000
-# Of keys and values: a batch's columns are in memory, twice while they are sorted. A row group of
-# bronze is 32 to 40 MB of them, and is read for each batch that touches it.
-MAX_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -43,15 +40,7 @@ class BackupResult:
     seconds: float
 
 
-def backup_table(
-    store: ObjectStore,
-    *,
-    source: str,
-    table: str,
-    bronze_path: str,
-    max_records: int = MAX_RECORDS,
-    max_bytes: int = MAX_BYTES,
-) -> BackupResult:
+def backup_table(store: ObjectStore, *, source: str, table: str, bronze_path: str, form: BatchForm | None = None) -> BackupResult:
     """Bring the backup of one table up to what bronze has committed now.
 
     Raises:
@@ -60,7 +49,7 @@ def backup_table(
     """
     started = time.monotonic()
     written: list[Manifest] = []
-    backup = _TableBackup(store, source, table, bronze_path, max_records, max_bytes)
+    backup = _TableBackup(store, source, table, bronze_path, form or BatchForm())
     while True:
         try:
             at = backup.copy_epochs(written)
@@ -85,14 +74,13 @@ class _OvertakenError(Exception):
 
 @dataclass(frozen=True)
 class _TableBackup:
-    """What one call backs up, and where to; a batch's records and bytes at most."""
+    """What one call backs up, where to, and in which batches."""
 
     store: ObjectStore
     source: str
     table: str
     bronze_path: str
-    max_records: int
-    max_bytes: int
+    form: BatchForm
 
     def copy_epochs(self, written: list[Manifest]) -> BackupPosition:
         """All that bronze has committed now, one epoch after another; appends the manifests that this call has written."""
@@ -104,11 +92,11 @@ class _TableBackup:
         topic, newest = _only_topic(states, f"{self.source}/{self.table}")
         bronze = open_bronze(self.bronze_path, committed.version, topic)
         bronze = replace(bronze, since=oldest_timestamp(committed, topic, at.version_of(bronze.id)))
-        epochs, place = _epochs(newest), f"{self.store.url}/{table_prefix(self.source, self.table)}"
+        epochs, place = bronze_epochs(newest), f"{self.store.url}/{table_prefix(self.source, self.table)}"
         for before, state in zip([None, *epochs], epochs, strict=False):
             if state.epoch < at.epoch:
                 continue
-            at = _next_position(_position_in_epoch(at, before, state), topic, state, place)
+            at = _next_position(position_in_epoch(at, before, state), topic, state, place)
             copy = _Copy(self, replace(bronze, epoch=state.epoch), topic, state, newest, committed.version)
             at = copy.all_batches(at, written)
             copy.assert_complete(at.records)
@@ -140,8 +128,8 @@ class _Copy:
                 self.bronze.windows(ranges),
                 start=at.positions,
                 end=self.state.positions,
-                max_records=self.of.max_records,
-                max_bytes=self.of.max_bytes,
+                max_records=self.of.form.max_records,
+                max_bytes=self.of.form.max_bytes,
             )
             reached = at
             for batch in cuts:
@@ -175,7 +163,7 @@ class _Copy:
         ends, state = self.newest.positions, self.state
         complete = state.epoch == self.newest.epoch and all(end == ends[p] for p, (_, end) in ranges.items())
         of = (self.of.source, state.table, self.topic, state.topic_id, state.epoch)
-        return BatchPlan(*of, ranges, self.version, complete, facts_of(state), self.bronze.id)
+        return BatchPlan(*of, ranges, self.version, complete, facts_of(state), self.bronze.id, layout=self.of.form.layout)
 
     def _write_plan(self, ranges: dict[int, tuple[int, int]], at: BackupPosition) -> BatchPlan:
         plan = self._plan(ranges)
@@ -209,7 +197,7 @@ class _Copy:
     ) -> BackupPosition:
         groups: dict[tuple[str, int], HourObject] = defaultdict(partial(HourObject, packing))
         by_op: Counter[str] = Counter()
-        for run in self.bronze.runs(plan.ranges):
+        for run in self.bronze.runs(plan.ranges, plan.layout):
             groups[run.folder, run.partition].add(run)
             by_op += run.kinds
         records = sum(by_op.values())
@@ -262,25 +250,6 @@ def _only_topic(states: dict[str, CommittedTopic], what: str) -> tuple[str, Comm
         raise BackupError(f"{what}: bronze has records of several topics: {', '.join(sorted(states))}")
     ((topic, state),) = states.items()
     return topic, state
-
-
-def _epochs(newest: CommittedTopic) -> list[CommittedTopic]:
-    """Those that bronze knows of, oldest first; `earlier` of each is empty where it begins at its topic's begin."""
-    first = [replace(past, topic_id=newest.topic_id) for past in newest.earlier[:1]]
-    found: list[CommittedTopic] = []
-    for past in (*newest.before, *first, *newest.earlier[1:]):
-        topic_id = past.topic_id or found[-1].topic_id
-        earlier = () if past.topic_id else (*found[-1].earlier, past)
-        found.append(CommittedTopic(newest.table, topic_id, past.epoch, past.positions, records=past.records, earlier=earlier))
-    return [*found, newest]
-
-
-def _position_in_epoch(at: BackupPosition, before: CommittedTopic | None, state: CommittedTopic) -> BackupPosition:
-    """In the epoch after the one that the backup has all of: behind it in the same topic, or at the begin of another."""
-    if before is None or (at.epoch, at.topic_id) != (before.epoch, before.topic_id):
-        return at
-    positions = at.positions if state.earlier else {}
-    return replace(at, epoch=state.epoch, topic_id=state.topic_id, positions=positions, records=0)
 
 
 def _next_position(at: BackupPosition, topic: str, state: CommittedTopic, place: str) -> BackupPosition:

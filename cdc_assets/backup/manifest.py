@@ -4,7 +4,7 @@ The plan fixes the offsets of the batch. Whoever finds one (after a crash, or be
 work at the same time) makes exactly that batch, so that all of them write the same bytes under the same keys.
 
 Format 2: lines have all of bronze's columns, and a plan has what bronze's commits know of its topic. Format 3: a manifest names
-the digest of the one before it. All three are read.
+the digest of the one before it. Format 4 names a layout; what has the default one stays in format 3. All four are read.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from cdc_assets.backup.layout import Ranges, batch_name, epoch_key, manifests_prefix, plans_prefix
+from cdc_assets.backup.object_layout import ObjectLayout
 from cdc_assets.errors import BackupError
 from spark.delta.topic_commits import CommittedTopic
 
-FORMAT = 3
-_READ = (1, 2, FORMAT)
+FORMAT = 4
+_DEFAULT_LAYOUT_FORMAT = 3
+_READ = (1, 2, _DEFAULT_LAYOUT_FORMAT, FORMAT)
 _FACTS = ("snapshots", "openings", "schema_ids")
 
 
@@ -43,6 +45,7 @@ class BatchPlan:
     complete: bool
     facts: Mapping[str, Any] = field(default_factory=dict)
     bronze_id: str = ""
+    layout: ObjectLayout = field(default_factory=ObjectLayout)
 
     @property
     def key(self) -> str:
@@ -72,7 +75,7 @@ class BatchPlan:
         """
         raw = _load("plan", data, key)
         try:
-            return cls(**{**raw, "ranges": _ranges(raw["ranges"])})
+            return _plan(raw)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BackupError(f"{key} is no plan: {type(error).__name__}: {error}") from error
 
@@ -135,7 +138,7 @@ class Manifest:
             manifest = cls(
                 **{
                     **own,
-                    "plan": BatchPlan(**{**raw, "ranges": _ranges(raw["ranges"])}),
+                    "plan": _plan(raw),
                     "positions": {int(p): int(o) for p, o in own["positions"].items()},
                     "objects": tuple(ManifestObject(**item) for item in own["objects"]),
                     "previous": str(previous),
@@ -155,12 +158,20 @@ def facts_of(state: CommittedTopic) -> dict[str, Any]:
     return {name: told[name] for name in _FACTS if told.get(name)}
 
 
+def _plan(raw: Mapping[str, Any]) -> BatchPlan:
+    return BatchPlan(**{**raw, "ranges": _ranges(raw["ranges"]), "layout": ObjectLayout(**raw.get("layout", {}))})
+
+
 def _ranges(raw: Mapping[str, Any]) -> dict[int, tuple[int, int]]:
     return {int(p): (int(first), int(end)) for p, (first, end) in raw.items()}
 
 
 def _dump(kind: str, document: dict[str, Any]) -> bytes:
-    return json.dumps({"cdc_assets": FORMAT, "kind": kind, **document}, sort_keys=True, separators=(",", ":")).encode()
+    version = FORMAT
+    if document["layout"] == asdict(ObjectLayout()):
+        del document["layout"]
+        version = _DEFAULT_LAYOUT_FORMAT
+    return json.dumps({"cdc_assets": version, "kind": kind, **document}, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _load(kind: str, data: bytes, key: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdc_assets import settings
@@ -17,10 +18,30 @@ if TYPE_CHECKING:
     import dagster as dg
 
 _PLACE = {"repositoryName": "__repository__", "repositoryLocationName": "cdc_assets"}
-_SENSOR = "query($s: SensorSelector!) { sensorOrError(sensorSelector: $s) { ... on Sensor { id sensorState { status } } } }"
-_OFF = "mutation($id: String!) { stopSensor(id: $id) { ... on StopSensorMutationResult { instigationState { status } } } }"
-_ON = "mutation($s: SensorSelector!) { startSensor(sensorSelector: $s) { ... on Sensor { sensorState { status } } } }"
 
+
+@dataclass(frozen=True)
+class _Switch:
+    """How a sensor or a schedule is asked for, and turned off and on."""
+
+    asked: str
+    off: str
+    on: str
+
+
+_SENSOR = _Switch(
+    "query($s: SensorSelector!) "
+    "{ found: sensorOrError(sensorSelector: $s) { ... on Sensor { id state: sensorState { status } } } }",
+    "mutation($id: String!) { stopSensor(id: $id) { ... on StopSensorMutationResult { instigationState { status } } } }",
+    "mutation($s: SensorSelector!) { startSensor(sensorSelector: $s) { ... on Sensor { sensorState { status } } } }",
+)
+_SCHEDULE = _Switch(
+    "query($s: ScheduleSelector!) "
+    "{ found: scheduleOrError(scheduleSelector: $s) { ... on Schedule { id state: scheduleState { status } } } }",
+    "mutation($id: String!) { stopRunningSchedule(id: $id) { ... on ScheduleStateResult { scheduleState { status } } } }",
+    "mutation($s: ScheduleSelector!) "
+    "{ startSchedule(scheduleSelector: $s) { ... on ScheduleStateResult { scheduleState { status } } } }",
+)
 _STATUSES = ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING")
 _REST_WITHIN = 900.0
 
@@ -43,16 +64,29 @@ def without_sensor(name: str) -> Iterator[None]:
     Raises:
         DagsterAwayError: the webserver does not answer.
     """
-    dagster, selector = DagsterAnswers(), {"sensorName": name, **_PLACE}
-    found = dagster.ask(_SENSOR, s=selector)["sensorOrError"]
-    was_on = found["sensorState"]["status"] == "RUNNING"
+    with _turn_off(_SENSOR, {"sensorName": name, **_PLACE}):
+        yield
+
+
+@contextmanager
+def without_schedule(name: str) -> Iterator[None]:
+    """The same of a schedule."""
+    with _turn_off(_SCHEDULE, {"scheduleName": name, **_PLACE}):
+        yield
+
+
+@contextmanager
+def _turn_off(switch: _Switch, selector: dict[str, str]) -> Iterator[None]:
+    dagster = DagsterAnswers()
+    found = dagster.ask(switch.asked, s=selector)["found"]
+    was_on = found["state"]["status"] == "RUNNING"
     if was_on:
-        dagster.ask(_OFF, id=found["id"])
+        dagster.ask(switch.off, id=found["id"])
     try:
         yield
     finally:
         if was_on:
-            dagster.ask(_ON, s=selector)
+            dagster.ask(switch.on, s=selector)
 
 
 def await_rest(instance: dg.DagsterInstance) -> None:

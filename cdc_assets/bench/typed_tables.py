@@ -1,4 +1,4 @@
-"""Seventy-two small tables of types that are hard to carry: a cycle of all of them, and their comparison with the source."""
+"""Seventy-two small tables of types that are hard to carry: a cycle of them, their comparison with the source, their ledger."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cdc_assets.bench.carry import append_and_fold, measure
 from cdc_assets.bench.example_sources import connect_example, example_source, run_cdc
 from cdc_assets.bench.figures import Figure
 from cdc_assets.bench.measurement import Measurement
-from cdc_assets.bench.stack_dagster import await_rest, open_instance, without_sensor
+from cdc_assets.bench.stack_dagster import await_rest, open_instance, without_schedule, without_sensor
 from cdc_assets.errors import BenchError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import Source
@@ -56,8 +56,12 @@ def tables_of_all_types(bench: Measurement) -> Iterator[Figure]:
     run_cdc("onboard", "bank", *tables)
     run_cdc("wait", "bank", "--timeout", f"{_WITHIN:.0f}")
     source = example_source("bank")
-    cycles, comparisons, runs = [], [], bench.asked.repeats(_RUNS) + 1
-    with without_sensor("offsets_bank"), open_instance(bench.stack.home) as instance:
+    cycles, comparisons, counts, runs = [], [], [], bench.asked.repeats(_RUNS) + 1
+    with (
+        without_sensor("offsets_bank"),
+        without_schedule("ledger_bank_schedule"),
+        open_instance(bench.stack.home) as instance,
+    ):
         for number in range(runs):
             bench.say(f"typed tables: run {number + 1} of {runs}")
             insert_rows(bench, source, tables, number + 1)
@@ -65,9 +69,11 @@ def tables_of_all_types(bench: Measurement) -> Iterator[Figure]:
             cycles.append(measure(partial(append_and_fold, bench.platform_of_stack, source), bench.stack.cpu))
             await_rest(instance)
             comparisons.append(measure(partial(reconcile_equal, bench, source, tables), bench.stack.cpu))
+            counts.append(measure(partial(count_events_of, bench, source, tables), bench.stack.cpu))
     name = f"{quantity(_TABLES, 'table')} of all types"
     yield Figure(f"{name} x {_ROWS}", cycles[1:], cycles[:1], bench.asked.target(_CYCLE_TARGET))
     yield Figure(f"reconcile {name}", comparisons[1:], comparisons[:1], bench.asked.target(_RECONCILE_TARGET))
+    yield Figure(f"ledger {name} x {_ROWS}", counts[1:], counts[:1])
 
 
 def make_tables() -> list[str]:
@@ -129,3 +135,16 @@ def reconcile_equal(bench: Measurement, source: Source, tables: Sequence[str]) -
     found = compare(bench.platform_of_stack, source, [source.table(table) for table in tables])
     if unequal := [result.sentence() for result in found.values() if not result.equal]:
         raise BenchError(f"{quantity(len(unequal), 'table')} of {len(tables)} were not equal, the first: {unequal[0]}")
+
+
+def count_events_of(bench: Measurement, source: Source, tables: Sequence[str]) -> None:
+    """All new events of them counted by the ledger.
+
+    Raises:
+        BenchError: these are not as many as were made: something else has counted them, or they are not in silver.
+    """
+    from cdc_assets.ledger.count import count_events
+
+    found = count_events(bench.platform_of_stack, source, [source.table(table) for table in tables])
+    if found.rows_read < _TABLES * _ROWS:
+        raise BenchError(f"the ledger counted {quantity(found.rows_read, 'event')} of {_TABLES * _ROWS}")

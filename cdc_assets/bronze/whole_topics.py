@@ -9,7 +9,6 @@ Events of before that the slot sends once more come behind the rows, at places b
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from cdc_assets import names
 from cdc_assets.connectors.notifications import FINE, INITIAL, KeptNotifications, read_notifications
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.resources.captured_events import ReadEvent, event_reader
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 
@@ -64,7 +64,7 @@ def whole_tables(platform: Platform, source: BaseSource, tables: Sequence[Table]
         return set()
     said = read_notifications(platform.core_kafka(source.cluster), [source]).get(source.name, KeptNotifications())
     readings, lake = whole_readings(said), platform.lake_kafka()
-    found = set()
+    found, read = set(), event_reader(source)
     states = lake.states([names.lake_topic(source, table) for table in tables])
     for table in tables:
         topic, reading = names.lake_topic(source, table), readings.get(".".join(table.id))
@@ -73,7 +73,7 @@ def whole_tables(platform: Platform, source: BaseSource, tables: Sequence[Table]
             continue
         records = lake.records_of({topic: state.ranges}, deadline=_READ_WITHIN_SECONDS)
         within = (r.value for _, r in records if reading.began_ms <= r.timestamp <= reading.ended_ms)
-        if count_snapshot_rows(within) >= reading.rows:
+        if count_snapshot_rows(within, read) >= reading.rows:
             found.add(topic)
     return found
 
@@ -82,15 +82,14 @@ def _is_from_its_begin(state: TopicState) -> bool:
     return all(begin == 0 for begin, _ in state.ranges.values())
 
 
-def count_snapshot_rows(values: Iterable[bytes | None]) -> int:
-    """How many of the records are rows that a snapshot has read; of an envelope that is not JSON, none."""
-    return sum(value is not None and _is_snapshot_row(value) for value in values)
+def count_snapshot_rows(values: Iterable[bytes | None], read: ReadEvent) -> int:
+    """How many of the records are rows that a snapshot has read; what is no event is none."""
+    return sum(value is not None and _is_snapshot_row(value, read) for value in values)
 
 
-def _is_snapshot_row(value: bytes) -> bool:
+def _is_snapshot_row(value: bytes, read: ReadEvent) -> bool:
     try:
-        told = json.loads(value)
-        event = told.get("payload", told)
+        event = read(value)
         return event["op"] == "r" and str(event["source"]["snapshot"]) in _OF_A_SNAPSHOT
     except (ValueError, KeyError, TypeError, AttributeError):
         return False

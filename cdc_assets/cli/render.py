@@ -72,7 +72,7 @@ def _manifests(target: Target, deployment: Path) -> dict[str, str]:
 
 
 def _name_warnings(sources: Sequence[BaseSource], platform: Deployment) -> list[str]:
-    own = ("capture", "sink") if platform.mirror == "mirrormaker2" else ("capture", "sink", "mirror", "checkpoints", "heartbeats")
+    own = ("capture",) if platform.mirror == "mirrormaker2" else ("capture", "mirror", "checkpoints", "heartbeats")
     return name_warnings(each for each in connectors_to_render(sources, platform) if each.role in own)
 
 

@@ -7,7 +7,8 @@ import zlib
 from datetime import timedelta
 
 from cdc_assets import names, settings
-from cdc_assets.references import SecretRef
+from cdc_assets.connectors.record_converters import converter_settings
+from cdc_assets.connectors.secret_placeholder import password_placeholder
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.registry.models import BaseSource, CapturedSource
@@ -81,8 +82,7 @@ def source_signal_settings(source: CapturedSource) -> dict[str, str]:
 
 def record_settings(source: BaseSource) -> dict[str, str]:
     """Settings of the records and their topics, by the registry."""
-    topics, captured = source.topics, source.captured
-    with_schema = str(captured is not None and captured.capture.envelope == "debezium-json-schema").lower()
+    topics = source.topics
     return {
         # The default leaves TRUNCATE out.
         "skipped.operations": "none",
@@ -90,26 +90,13 @@ def record_settings(source: BaseSource) -> dict[str, str]:
         "poll.interval.ms": "250",
         "exactly.once.support": "required",
         "transaction.boundary": "poll",
-        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "key.converter.schemas.enable": with_schema,
-        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "value.converter.schemas.enable": with_schema,
-        # The default writes a column's default value where the row has NULL.
-        "value.converter.replace.null.with.default": "false",
+        **converter_settings(source),
         "topic.creation.default.partitions": str(topics.partitions),
         "topic.creation.default.replication.factor": str(topics.replication_factor or -1),
         "topic.creation.default.cleanup.policy": "delete",
         "topic.creation.default.retention.ms": retention_ms(source),
         **_message_keys(source),
     }
-
-
-def password_placeholder(password: SecretRef) -> str:
-    """`${dir:…}`, or what the reference says of the worker, which resolves it itself."""
-    if password.on_connect is not None:
-        return password.on_connect.placeholder
-    secrets = settings.lookup("CDC_CONNECT_SECRETS") or str(settings.home() / "secrets")
-    return f"${{dir:{secrets}:{password.secret}}}"
 
 
 def retention_of(source: BaseSource, table: Table | None = None) -> timedelta:

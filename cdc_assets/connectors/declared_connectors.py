@@ -5,7 +5,6 @@
 | core | `<source>-capture` (Debezium) | sources with a database |
 | lake | `<source>-mirror` (MirrorMaker 2) | sources whose topics are on the core cluster |
 | lake | `<source>-checkpoints`, `<source>-heartbeats` (MirrorMaker 2) | such sources that declare them under `mirror` |
-| lake | `<source>-sink` (S3 or GCS) | sources that declare a `sink` |
 
 Any other connector of these clusters is foreign, and is never touched.
 """
@@ -19,10 +18,9 @@ from typing import Literal
 from cdc_assets import names
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.connectors.mirrormaker2 import checkpoint_config, heartbeat_config, mirror_config
-from cdc_assets.connectors.sink import sink_config
 from cdc_assets.registry.models import BaseSource
 
-Role = Literal["capture", "mirror", "checkpoints", "heartbeats", "sink"]
+Role = Literal["capture", "mirror", "checkpoints", "heartbeats"]
 
 
 @dataclass(frozen=True)
@@ -45,9 +43,6 @@ def declared_connectors(sources: Iterable[BaseSource]) -> list[DeclaredConnector
         if names.is_mirrored(source):
             found.append(DeclaredConnector(source, "mirror", "lake", names.mirror_connector_name(source), mirror_config(source)))
             found += _beside_the_mirror(source)
-        if source.sink is not None:
-            config = sink_config(source, source.sink)
-            found.append(DeclaredConnector(source, "sink", "lake", names.sink_connector_name(source), config))
     return found
 
 

@@ -30,8 +30,8 @@ def _same(key: str, declared: str | None, deployed: str | None, *, shared: bool)
         return False
     if shared and key == "topics":
         return _carries(deployed, declared)
-    ours, theirs = _REFERENCE.fullmatch(declared), _REFERENCE.fullmatch(deployed)
-    return ours is not None and theirs is not None and ours[1] == theirs[1]
+    ours, theirs = (_REFERENCE.sub(r"${\1}", text) for text in (declared, deployed))
+    return ours == theirs
 
 
 def _carries(pattern: str, topics: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from cdc_assets import names
 from cdc_assets.connectors.beginning import is_beginning
 from cdc_assets.connectors.deployed import find_differing_keys
+from cdc_assets.connectors.record_converters import refuse_other_form
 from cdc_assets.connectors.unchanged_value import settle, with_public_text
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient
@@ -106,7 +107,7 @@ def difference(connect: ConnectClient, config: Mapping[str, str]) -> ConnectorDi
     taken_by = _other_class(before, config) if before else ""
     if not keys or taken_by:
         return ConnectorDifference(name, connect.url, bool(before), (), {}, taken_by, found)
-    findings = connect.validate(config)
+    findings = refuse_other_form(before, config) or connect.validate(config)
     # Connect's plugin answers only for a class that it has; validate has said so otherwise.
     secret = connect.password_keys(config["connector.class"])
     changes = tuple(KeyChange(k, _mask(k, before, secret), _mask(k, declared, secret)) for k in keys)

@@ -90,7 +90,6 @@ def _names(source: BaseSource) -> list[str]:
         names.mirror_connector_name(source): mirror,
         names.checkpoint_connector_name(source): mirror and source.mirror.checkpoints is not None,
         names.heartbeat_connector_name(source): mirror and source.mirror.heartbeats is not None,
-        names.sink_connector_name(source): source.sink is not None,
     }
     return [*capture, *(name for name, declared in on_lake.items() if declared)]
 

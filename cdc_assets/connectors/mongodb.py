@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from cdc_assets import settings
 from cdc_assets.connectors import debezium_common as common
+from cdc_assets.connectors.secret_placeholder import password_placeholder
 from cdc_assets.kinds import expect
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.mongodb import MongoDb
@@ -29,7 +30,7 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         **common.base_settings(source, "mongodb.MongoDbConnector"),
         "mongodb.connection.string": f"mongodb://{hosts}/" + (f"?{query}" if query else ""),
         "mongodb.user": settings.resolve(database.user),
-        "mongodb.password": common.password_placeholder(database.password),
+        "mongodb.password": password_placeholder(database.password),
         "mongodb.authsource": database.auth_source,
         "database.include.list": ",".join(sorted({common.table_pattern(t.id.schema) for t in source.tables})),
         "collection.include.list": ",".join(common.table_pattern(*t.id) for t in source.tables),

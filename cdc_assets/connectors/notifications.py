@@ -5,12 +5,12 @@ https://debezium.io/documentation/reference/3.7/configuration/notification.html
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cdc_assets import names
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.resources.captured_events import ReadEvent, event_reader, read_json_event
 from cdc_assets.resources.kafka import KafkaCluster, Record, TopicState
 
 INITIAL = "Initial Snapshot"
@@ -38,10 +38,9 @@ class Notification:
     at_ms: int = 0
 
     @classmethod
-    def of(cls, record: Record) -> Notification:
+    def of(cls, record: Record, read: ReadEvent = read_json_event) -> Notification:
         """From its record in the topic."""
-        value = json.loads(record.value or b"{}")
-        value = value.get("payload", value)
+        value = read(record.value)
         data = value.get("additional_data") or {}
         return cls(value["id"], value["aggregate_type"], value["type"], data, record.timestamp)
 
@@ -92,19 +91,22 @@ def read_notifications(core: KafkaCluster, sources: Iterable[BaseSource]) -> dic
     Raises:
         KafkaError: one of them cannot be read.
     """
-    topics = {names.notification_topic(source): source.name for source in sources if source.captured}
+    topics = {names.notification_topic(source): source for source in sources if source.captured}
     states = core.states(list(topics))
     found: dict[str, list[Record]] = {topic: [] for topic in states}
     for topic, record in core.records_of({topic: state.ranges for topic, state in states.items()}):
         found[topic].append(record)
-    return {topics[topic]: _notifications(records, states[topic]) for topic, records in found.items()}
+    return {
+        topics[topic].name: _notifications(records, states[topic], event_reader(topics[topic]))
+        for topic, records in found.items()
+    }
 
 
-def _notifications(records: list[Record], state: TopicState) -> KeptNotifications:
+def _notifications(records: list[Record], state: TopicState, read: ReadEvent) -> KeptNotifications:
     oldest: dict[int, int] = {}
     for record in records:
         oldest.setdefault(record.partition, record.timestamp)
-    return KeptNotifications(in_order(map(Notification.of, records)), _whole_since(state, oldest))
+    return KeptNotifications(in_order(Notification.of(record, read) for record in records), _whole_since(state, oldest))
 
 
 def _whole_since(state: TopicState, oldest: Mapping[int, int]) -> int | None:

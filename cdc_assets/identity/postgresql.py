@@ -17,6 +17,7 @@ from cdc_assets.identity.starts import StartsTable, find_loss
 from cdc_assets.kinds import expect
 from cdc_assets.registry.models import Source
 from cdc_assets.registry.postgresql import Database
+from cdc_assets.resources.captured_events import event_reader
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
@@ -92,7 +93,8 @@ def _lost(platform: Platform, source: Source, memory: Memory, read: int) -> str:
     passed = tuple(start for start in noted if start.slot <= seen.stored)
     open_ = tuple(start for start in noted if start.slot > seen.stored)
     if open_:
-        seen.hole, done = find_loss(platform.core_kafka(source.cluster), _topics(source), seen.ends, open_)
+        core = platform.core_kafka(source.cluster)
+        seen.hole, done = find_loss(core, _topics(source), seen.ends, open_, event_reader(source))
         passed, open_ = passed + done, tuple(start for start in open_ if start not in done)
     if not open_:
         seen.ends, seen.stored = ends, max(seen.stored, read)

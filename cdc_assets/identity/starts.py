@@ -16,11 +16,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cdc_assets.identity.facts import lsn_bytes, lsn_text
 from cdc_assets.identity.memory import Bounds
 from cdc_assets.registry.identifiers import TableId
+from cdc_assets.resources.captured_events import ReadEvent, read_json_event
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets.resources.kafka import KafkaCluster
 from spark.delta.identifiers import double_quote
@@ -73,14 +73,13 @@ class StartsTable(PostgresDatabase):
                 connection.execute(statement, [gone])
 
 
-def place(value: bytes | None) -> tuple[int, int] | None:
+def place(value: bytes | None, read: ReadEvent = read_json_event) -> tuple[int, int] | None:
     """`(commit read before, position of the change)` of a streamed event.
 
     None for what says neither: rows of snapshots, the first transaction behind one, messages outside of transactions.
     """
     try:
-        said: Mapping[str, Any] = json.loads(value or b"{}")
-        event: Mapping[str, Any] = said.get("payload", said)
+        event = read(value)
         if event.get("op") not in _OPERATIONS or event["source"].get("snapshot") not in (None, "false", False):
             return None
         commit, lsn = json.loads(event["source"]["sequence"])
@@ -105,7 +104,11 @@ def loss_text(start: Start, lost_from: int) -> str:
 
 
 def find_loss(
-    kafka: KafkaCluster, topics: Sequence[str], since: Bounds, starts: Sequence[Start]
+    kafka: KafkaCluster,
+    topics: Sequence[str],
+    since: Bounds,
+    starts: Sequence[Start],
+    read: ReadEvent = read_json_event,
 ) -> tuple[str, tuple[Start, ...]]:
     """What is lost ("": nothing that is known), and the starts behind which an event has come that says so.
 
@@ -125,7 +128,7 @@ def find_loss(
             ranges = {
                 p: (known[p] if begin <= known.get(p, -1) <= end else begin, end) for p, (begin, end) in state.ranges.items()
             }
-            places += [found for record in kafka.records(topic, ranges) if (found := place(record.value))]
+            places += [found for record in kafka.records(topic, ranges) if (found := place(record.value, read))]
             at[topic] = state.ends
     for start in starts:
         lost_from = hole(start, places)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from functools import cached_property
 from typing import Any
 
 from cdc_assets import names
@@ -15,6 +16,8 @@ from cdc_assets.resources.delta_log import ledger_counted, open_table
 from spark.ledger.ledger_commits import Counted
 from spark.ledger.terms import FATES, HOPS, LATE, LINKS, TOO_LATE
 
+FEW_ROWS = 200_000
+"""Of some 30 numbers each: 50 MB."""
 WINDOWS = {"1m": timedelta(minutes=1), "1h": timedelta(hours=1), "1d": timedelta(days=1)}
 
 
@@ -46,22 +49,46 @@ class WindowCount:
         return {"window_start": self.start.isoformat(), "op": self.op, **self.counts, **late, "lag": lag}
 
 
+class SourceLedger:
+    """The ledger of a source as it is when it is first asked: its log is read once, and so are its rows while they are few."""
+
+    def __init__(self, lake: str, source: BaseSource) -> None:
+        self._path, self._source = names.ledger_path(lake, source), source
+        self.places = places(lake, source)
+
+    def place(self, table: Table) -> Counted | None:
+        """Up to where the table is counted; None where nothing is."""
+        return self.places.get(names.table_name(table))
+
+    def windows(self, table: Table, *, window: str = "1m", since: datetime | None = None) -> list[WindowCount]:
+        """The table's windows in order; `window` is 1m, 1h or 1d (UTC)."""
+        import pyarrow.dataset as ds
+
+        if self._dataset is None:
+            return []
+        wanted = ds.field("table") == names.table_name(table)
+        if since is not None:
+            wanted &= ds.field("window_start") >= since
+        panes = self._dataset.to_table(filter=wanted) if self._rows is None else self._rows.filter(wanted)
+        place = self.place(table)
+        return windows(panes, WINDOWS[window], is_counted=place is not None and not place.uncounted)
+
+    @cached_property
+    def _dataset(self) -> Any:
+        opened = open_table(self._path)
+        return None if opened is None else open_dataset(opened, self._path)
+
+    @cached_property
+    def _rows(self) -> Any:
+        """All of them, where that is less than to look through the files for each table."""
+        return self._dataset.to_table() if self._dataset.count_rows() <= FEW_ROWS else None
+
+
 def read_windows(
     lake: str, source: BaseSource, table: Table, *, window: str = "1m", since: datetime | None = None
 ) -> list[WindowCount]:
-    """The table's windows in order; `window` is 1m, 1h or 1d (UTC)."""
-    import pyarrow.dataset as ds
-
-    path = names.ledger_path(lake, source)
-    opened = open_table(path)
-    if opened is None:
-        return []
-    wanted = ds.field("table") == names.table_name(table)
-    if since is not None:
-        wanted &= ds.field("window_start") >= since
-    place = places(lake, source).get(names.table_name(table))
-    is_counted = place is not None and not place.uncounted
-    return windows(open_dataset(opened, path).to_table(filter=wanted), WINDOWS[window], is_counted=is_counted)
+    """The windows of one table in order; `window` is 1m, 1h or 1d (UTC)."""
+    return SourceLedger(lake, source).windows(table, window=window, since=since)
 
 
 def windows(panes: Any, size: timedelta, *, is_counted: bool = True) -> list[WindowCount]:

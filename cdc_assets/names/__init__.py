@@ -106,11 +106,6 @@ def heartbeat_connector_name(source: BaseSource) -> str:
     return _connector(source, "heartbeats")
 
 
-def sink_connector_name(source: BaseSource) -> str:
-    """The connector on the lake's Connect cluster that writes the source's topics to a bucket."""
-    return _connector(source, "sink")
-
-
 def is_shared_mirror(source: BaseSource) -> bool:
     """Whether a KafkaMirrorMaker2 carries the source's topics, with those of others."""
     return source.managed_by == "gitops" and source.mirror.resource == "mirrormaker2"

@@ -138,20 +138,27 @@ def _in_avro(name: str) -> str:
 
 
 def _reader(place: TopicPlace) -> Callable[[bytes], Document]:
-    if place.source is not None and place.table is not None:
-        form = place.source.record_form(place.table)
-        if ENVELOPES[form["envelope"]].in_avro:
-            documents = AvroDocuments(form["schema_registry"] or "")
-            columns = [*getattr(place.table, "columns", ())]
+    registry = _registry_of(place)
+    if registry is None:
+        return _json_or_text
+    documents, columns = AvroDocuments(registry), [*getattr(place.table, "columns", ())]
 
-            def read_avro(raw: bytes) -> Document:
-                try:
-                    return documents(raw, columns)
-                except UnreadableRecordError:
-                    return _text(raw)
+    def read_avro(raw: bytes) -> Document:
+        try:
+            return documents(raw, columns)
+        except UnreadableRecordError:
+            return _text(raw)
 
-            return read_avro
-    return _json_or_text
+    return read_avro
+
+
+def _registry_of(place: TopicPlace) -> str | None:
+    """Where the schemas of its records are; None: they are not in Avro."""
+    if place.source is None:
+        return None
+    # What a connector says of itself is in the form of its tables.
+    form = place.source.record_form(place.table or place.source.tables[0])
+    return form["schema_registry"] if ENVELOPES[form["envelope"]].in_avro else None
 
 
 def _json_or_text(raw: bytes) -> Document:

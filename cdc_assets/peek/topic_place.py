@@ -16,7 +16,7 @@ from cdc_assets.resources.platform import Platform
 
 @dataclass(frozen=True)
 class TopicPlace:
-    """A topic of one of the clusters; of a declared table also whose."""
+    """A topic of one of the clusters; of a declared table also whose, and of what a connector says of itself the source."""
 
     topic: str
     cluster: str
@@ -48,10 +48,16 @@ def find_topic(platform: Platform, sources: Sequence[BaseSource], topic: str, *,
     known = [*places_of_tables(sources)]
     clusters = [cluster] if cluster else [*settings.core_clusters("BOOTSTRAP"), names.LAKE]
     found = [place for place in known if place.topic == topic and place.cluster in clusters]
-    found += [TopicPlace(topic, name) for name in clusters if name not in {place.cluster for place in found}]
+    spoken = next((each for each in sources if each.captured and topic in _topics_of_connector(each)), None)
+    found += [TopicPlace(topic, name, spoken) for name in clusters if name not in {place.cluster for place in found}]
     for place in found:
         if place.open(platform).existing([topic]):
             return place
     near = difflib.get_close_matches(topic, dict.fromkeys(place.topic for place in known), n=5, cutoff=0.5)
     told = f"; near: {', '.join(near)}" if near else ""
     raise KafkaError(f"topic {topic} is not on {' or '.join(clusters)}{told}; cdc get topics lists those of the tables")
+
+
+def _topics_of_connector(source: BaseSource) -> tuple[str, ...]:
+    """Its notifications and its markers."""
+    return names.notification_topic(source), names.marker_topic(source)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.kinds import kind_of
-from cdc_assets.preflight.finding import Finding, Report
+from cdc_assets.preflight.avro_needs import inspect_schema_registry
+from cdc_assets.preflight.finding import Finding, Report, sort_findings
 from cdc_assets.registry.models import CapturedSource
 
 if TYPE_CHECKING:
@@ -24,7 +26,8 @@ def preflight(platform: Platform, source: CapturedSource) -> Report:
     if part is None:
         raise DatabaseError(f"source {source.name}: kind {source.database.kind} is not known here")
     report: Report = part.load()(platform, source)
-    return report
+    more = [*inspect_schema_registry(platform, source)]
+    return replace(report, findings=sort_findings([*report.findings, *more])) if more else report
 
 
 def place_or_unknown(place: Callable[[], str]) -> str:

@@ -44,7 +44,8 @@ def _compare(
     platform: Platform, source: TopicSource, kept: Sequence[TopicTable], scope: ComparisonScope
 ) -> dict[str, TableResult]:
     cluster = platform.core_kafka(source.cluster) if names.is_mirrored(source) else platform.lake_kafka()
-    rows = TopicRows(cluster, {t.id: (names.topic(source, t), t) for t in kept}, source.schema_registry)
+    registry = source.schema_registry
+    rows = TopicRows(cluster, {t.id: (names.topic(source, t), t) for t in kept}, registry.address if registry else None)
 
     def carry() -> LogPosition:
         position = carry_to_lake(platform, source, deadline=scope.timeout)

@@ -21,7 +21,6 @@ from cdc_assets.registry.mirror import Mirror, refuse_mirror
 from cdc_assets.registry.reconciliation import Reconciliation
 from cdc_assets.registry.record_form import RecordForm
 from cdc_assets.registry.schema_changes import SchemaChanges
-from cdc_assets.registry.sink import Sink
 from cdc_assets.registry.source_settings import (
     Backup,
     Batching,
@@ -60,7 +59,6 @@ class BaseSource(OfCluster):
     schema_changes: SchemaChanges = SchemaChanges()
     compatibility: Compatibility = "current"
     backup: Backup | None = None
-    sink: Sink | None = None
     volumetry: Volumetry = Volumetry()
     ledger: LedgerSettings = LedgerSettings()
     maintenance: Maintenance = Maintenance()
@@ -149,8 +147,12 @@ class CapturedSource(BaseSource):
     def record_form(self, table: Table) -> RecordForm:
         """The connector's own form, else the one that is declared."""
         row = kind_of(self)
-        envelope = row.envelope or self.capture.envelope
-        return {"envelope": envelope, "connector": row.positions or row.name, "schema_registry": None}
+        envelope, registry = row.envelope or self.capture.envelope, self.capture.schema_registry
+        return {
+            "envelope": envelope,
+            "connector": row.positions or row.name,
+            "schema_registry": None if registry is None else registry.address,
+        }
 
     @property
     def captured(self) -> CapturedSource:

@@ -11,8 +11,10 @@ from cdc_assets.kinds import Kind
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.declared import ConnectorName, Declared, TopicName
 from cdc_assets.registry.durations import Duration
+from cdc_assets.registry.hour_pattern import DEFAULT_HOURS, check_hours
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.other_settings import OtherSettings, refuse_settings
+from cdc_assets.registry.schema_registry import SchemaRegistry
 from cdc_assets.registry.value_forms import ValueForms
 
 LEAST_KEPT, LEAST_TIME_TRAVEL, LEAST_DRILL = timedelta(days=30), timedelta(hours=1), timedelta(hours=1)
@@ -51,9 +53,13 @@ class Capture(Declared):
     log. It is Debezium's `heartbeat.interval.ms` with `pg_logical_emit_message`, which needs no table.
     `server_id` (MariaDB, MySQL) is the id by which the server knows the connector. No replica may have the same.
     `values` is for readers of the topics that expect other forms than ours.
+    `schema_registry` is for `debezium-avro`: the connector writes schemas there, and the lake reads them (docs/how-to/avro.md).
+    `converter` is what writes Avro on the worker: Apicurio's, which knows Apicurio alone, or Confluent's.
     """
 
-    envelope: Literal["debezium-json", "debezium-json-schema"] = "debezium-json"
+    envelope: Literal["debezium-json", "debezium-json-schema", "debezium-avro"] = "debezium-json"
+    schema_registry: SchemaRegistry | None = None
+    converter: Literal["apicurio", "confluent"] = "apicurio"
     snapshot: Literal["initial", "no_data", "recovery"] = "initial"
     connector: ConnectorName | None = None
     topic_prefix: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,200}$")
@@ -78,6 +84,11 @@ class Capture(Declared):
     def _settings_are_not_declared_elsewhere(cls, value: OtherSettings) -> OtherSettings:
         refuse_settings("capture.settings", value)
         return value
+
+    @property
+    def in_avro(self) -> bool:
+        """Whether the connector writes Avro: keys, rows, and what it says of itself."""
+        return self.envelope == "debezium-avro"
 
 
 class Topics(Declared):
@@ -112,6 +123,9 @@ class Backup(Declared):
     """Where bronze batches are copied to, and how often at most.
 
     What is in no backup yet is as old as `every`, and a run; each copy is an object per table.
+    `hours` are the folders of an hour's objects, below source and table: `{yyyy}-{MM}-{dd}/{HH}` is that of many S3 sinks.
+    With `values: json` a value that is a JSON object stands in its line as JSON, and not as a string. Both may be changed at any
+    time: what is there stays as it is, and is restored (docs/how-to/restore.md).
     With `keep_log` (PostgreSQL) a second slot keeps the source's log from where the backup ends. So capture can go on there when
     Kafka is lost. While no backup runs, the server's log grows: limit it by `max_slot_wal_keep_size`.
     """
@@ -119,6 +133,13 @@ class Backup(Declared):
     store: BackupStore
     every: Duration = timedelta(minutes=1)
     keep_log: bool = False
+    hours: str = DEFAULT_HOURS
+    values: Literal["text", "json"] = "text"
+
+    @field_validator("hours")
+    @classmethod
+    def _hours_sort(cls, value: str) -> str:
+        return check_hours(value)
 
 
 class Volumetry(Declared):

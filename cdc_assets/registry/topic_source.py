@@ -17,9 +17,8 @@ from cdc_assets.registry.event_time import EventTime
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry.record_form import RecordForm
+from cdc_assets.registry.schema_registry import SchemaRegistry
 from cdc_assets.registry.value_forms import ValueForms
-from spark.envelopes.schema_registry import without_login
-from spark.errors import SchemaRegistryError
 from spark.kinds.envelopes import ENVELOPES, WHOLE_BEFORE
 from spark.kinds.positions import PLACES
 
@@ -115,17 +114,8 @@ class TopicSource(BaseSource):
     """Topics that others fill: on a core cluster, from where they are mirrored, or on the lake's own (`cluster: lake`)."""
 
     kind: Literal["topics"]
-    schema_registry: str | None = Field(default=None, pattern=r"^https?://")
+    schema_registry: SchemaRegistry | None = None
     tables: tuple[TopicTable, ...] = Field(min_length=1)
-
-    @field_validator("schema_registry")
-    @classmethod
-    def _has_a_whole_login(cls, address: str | None) -> str | None:
-        try:
-            without_login(address or "")
-        except SchemaRegistryError as error:
-            raise ValueError(str(error)) from error
-        return address
 
     @property
     def kind_name(self) -> str:
@@ -140,7 +130,12 @@ class TopicSource(BaseSource):
     def record_form(self, table: Table) -> RecordForm:
         """As the table declares it."""
         assert isinstance(table, TopicTable), table.name
-        return {"envelope": table.envelope, "connector": table.positions, "schema_registry": self.schema_registry}
+        registry = self.schema_registry if ENVELOPES[table.envelope].in_avro else None
+        return {
+            "envelope": table.envelope,
+            "connector": table.positions,
+            "schema_registry": None if registry is None else registry.address,
+        }
 
     @model_validator(mode="after")
     def _has_a_registry(self) -> TopicSource:

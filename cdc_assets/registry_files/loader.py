@@ -24,6 +24,7 @@ from cdc_assets.registry_files.broken_text import find_broken_texts
 from cdc_assets.registry_files.collisions import Collision, find_collisions
 from cdc_assets.registry_files.errors import RegistryError, RegistryFinding
 from cdc_assets.registry_files.plain_words import plain_words
+from cdc_assets.registry_files.removed_keys import REMOVED_KEYS
 from cdc_assets.registry_files.unquotable import find_unquotable
 
 Loc = tuple[int | str, ...]
@@ -159,7 +160,9 @@ def _explain(file: Path, document: Any, error: ValidationError) -> list[Registry
         elif item["type"] not in ("missing", "extra_forbidden") and _may_be_shown(item["loc"], item["input"]):
             message = _with_value(message, item["input"])
         accepted = accepted_values(_model(document), item["loc"], item["type"])
-        if accepted:
+        if item["type"] == "extra_forbidden" and loc in REMOVED_KEYS:
+            message = REMOVED_KEYS[loc]
+        elif accepted:
             message = f"{message}; accepted: {accepted}"
         findings.setdefault(f"{path}:{message}", RegistryFinding(file, _line_of(document, loc), path, message))
     return list(findings.values())

@@ -38,7 +38,7 @@ def remove_mirror(platform: Platform, source: BaseSource, *, forget: bool) -> li
     Raises:
         RemovalError: as `remove_capture`.
     """
-    roles = ("mirror", "checkpoints", "heartbeats", "sink")
+    roles = ("mirror", "checkpoints", "heartbeats")
     return [name for one in _connectors_of(source, *roles) for name in _remove(platform, one, one.name, forget=forget)]
 
 

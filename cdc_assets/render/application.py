@@ -12,7 +12,7 @@ from cdc_assets.names import kubernetes_name
 from cdc_assets.render.deployment import Deployment
 from cdc_assets.render.manifest import Manifest
 
-_WAVES = ("users", "topics", "connectors", "mirror", "sinks")
+_WAVES = ("users", "topics", "connectors", "mirror")
 
 
 def applications(folders: Iterable[str], deployment: Deployment) -> dict[str, Manifest]:

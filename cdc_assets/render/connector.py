@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from cdc_assets.connectors.declared_connectors import DeclaredConnector
 from cdc_assets.names import kubernetes_name
 from cdc_assets.render.deployment import Deployment
-from cdc_assets.render.manifest import CAPTURE, MIRROR, SINK, Manifest, manifest, secret_references
+from cdc_assets.render.manifest import CAPTURE, MIRROR, Manifest, manifest, secret_references
 
 # Strimzi refuses these in `config`: they have fields of their own.
 _FIELDS = ("name", "connector.class", "tasks.max")
@@ -42,8 +42,8 @@ def name_warnings(connectors: Iterable[DeclaredConnector]) -> list[str]:
 
 def _logins(config: Mapping[str, str], deployment: Deployment) -> dict[str, str]:
     """Of clients that a connector makes by itself, to whom the worker's login is not passed on: those of Debezium's schema
-    history, MirrorMaker's of both clusters; and of a sink's consumer. They take certificates as text (KIP-651), from the
-    KafkaUser's Secret and the cluster's.
+    history, and MirrorMaker's of both clusters. They take certificates as text (KIP-651), from the KafkaUser's Secret and the
+    cluster's.
 
     https://debezium.io/documentation/reference/stable/connectors/mysql.html (pass-through properties of the history's clients)
     """
@@ -52,8 +52,6 @@ def _logins(config: Mapping[str, str], deployment: Deployment) -> dict[str, str]
         "schema.history.internal.consumer.": (HISTORY, *core),
         "schema.history.internal.producer.": (HISTORY, *core),
         "source.cluster.": ("source.cluster.bootstrap.servers", f"{MIRROR}-core", deployment.core),
-        # Read as its own user, whoever the worker is.
-        "consumer.override.": ("consumer.override.isolation.level", SINK, deployment.lake),
         "target.cluster.": ("target.cluster.bootstrap.servers", *lake),
     }
     found: dict[str, str] = {}

@@ -17,8 +17,6 @@ CAPTURE = "cdc-capture-core"
 """The KafkaUser of what captures, and its Secret."""
 MIRROR = "cdc-mirror"
 """The KafkaUsers of what mirrors, `-core` and `-lake`, with their Secrets; and the KafkaMirrorMaker2."""
-SINK = "cdc-sink-lake"
-"""The KafkaUser of what writes into buckets."""
 HEADER = "# Written by `cdc render` from the registry: change it there, not here.\n"
 _STAND_IN = re.compile(rf"\$\{{dir:{STAND_IN}:([^}}]+)\}}")
 

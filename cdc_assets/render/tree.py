@@ -63,7 +63,7 @@ def _strimzi(sources: Sequence[BaseSource], deployment: Deployment) -> dict[str,
     mirrors = [each for each in connectors if each.role == "mirror"]
     _refuse_other_mirror([each.source for each in mirrors], deployment)
     for each in connectors:
-        folder = {"capture": "connectors", "sink": "sinks"}.get(each.role, "mirror")
+        folder = "connectors" if each.role == "capture" else "mirror"
         if each.role in ("checkpoints", "heartbeats") and deployment.mirror == "mirrormaker2":
             raise RenderError(f"{each.name}: one KafkaMirrorMaker2 for all sources has none; set `mirror: connector`")
         if each.role != "mirror" or deployment.mirror == "connector":

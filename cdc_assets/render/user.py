@@ -40,7 +40,6 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
         (MIRROR, "lake"): _mirror_acls(mirrored, deployment),
         ("cdc-assets", "core"): [*_topics(read, READ), own],
         ("cdc-assets", "lake"): [*_topics(lake, READ), own, spark],
-        ("cdc-sink", "lake"): _sink_acls([source for source in sources if source.sink is not None], deployment),
     }
     return [_user(name, role, acls, deployment) for (name, role), acls in users.items() if acls]
 
@@ -90,16 +89,6 @@ def _mirror_acls(mirrored: Sequence[BaseSource], deployment: Deployment) -> list
     own_group = MIRROR if deployment.mirror == "mirrormaker2" else deployment.lake.connect
     prefix = f"__{MIRROR}" if deployment.mirror == "mirrormaker2" else f"_{own_group}"
     return [*_topics(copies, _OWN_COPY), *_topics([*syncs, *told], _INTERNAL), *_worker(own_group, prefix)]
-
-
-def _sink_acls(sinks: Sequence[BaseSource], deployment: Deployment) -> list[Acl]:
-    if not sinks:
-        return []
-    read = [names.lake_topic(source, table) for source in sinks for table in source.tables]
-    groups = [_acl("group", f"connect-{names.sink_connector_name(source)}", ("Read", "Describe")) for source in sinks]
-    # Beside a KafkaMirrorMaker2 the lake's KafkaConnect runs sinks alone, and is this user too.
-    worker = _worker(deployment.lake.connect, f"_{deployment.lake.connect}") if deployment.mirror == "mirrormaker2" else []
-    return [*_topics(read, READ), *groups, *worker]
 
 
 def _user(name: str, role: str, acls: list[Acl], deployment: Deployment) -> Manifest:

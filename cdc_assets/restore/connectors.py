@@ -5,7 +5,6 @@
 | capture | those that Connect has kept, else the backup's; a slot that is ahead of them says how far the topics reach (ADR 40) |
 | capture whose topics are gone | the place from which the source keeps its log for the backup (kept_log) |
 | mirror | told by the copies themselves (copied_place): whatever was stored may be older, and would copy records twice |
-| sink | those of its consumer group, which Kafka keeps |
 | checkpoints, heartbeats | none: they have nothing to go on from |
 
 Capture begins a new epoch, and reads every table again (cdc_assets.failover), where the source's log does not reach back: its
@@ -40,7 +39,7 @@ from cdc_assets.restore.topic_plan import backup_store
 Say = Callable[[str], None]
 Offsets = Sequence[Mapping[str, Any]]
 # What data goes through first comes last: nothing is captured before all behind it is there.
-_ORDER = ("mirror", "checkpoints", "heartbeats", "sink", "capture")
+_ORDER = ("mirror", "checkpoints", "heartbeats", "capture")
 THERE, GOES_ON, BEGINS, EPOCH = "is there", "goes on", "begins", "new epoch"
 
 
@@ -169,8 +168,7 @@ def _restore(platform: Platform, source: BaseSource, plan: ConnectorPlan, say: S
     declared, connect = plan.declared, platform.connect(plan.declared.cluster)
     if declared.role == "capture" and source.captured is not None:
         return _restore_capture(platform, source.captured, plan, say)
-    keep = declared.role == "sink"
-    create_stopped(connect, declared.config, _source_offsets(plan.offsets), keep=keep)
+    create_stopped(connect, declared.config, _source_offsets(plan.offsets), keep=False)
     run_created(connect, declared.config)
     if declared.role != "mirror" or plan.offsets:
         connect.wait_running(declared.name)

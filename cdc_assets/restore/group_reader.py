@@ -55,7 +55,8 @@ class GroupReader:
             if item.key in self.broken:
                 raise DamagedObjectError(item.key, self.broken[item.key])
             lines = read_object(self.store, item)
-            return self.older.complete(_of_plan(read_rows(lines, item), plan), known=has_all_columns(lines))
+            rows = _of_plan(read_rows(lines, item, plan.layout.values), plan)
+            return self.older.complete(rows, known=has_all_columns(lines))
         except DamagedObjectError as error:
             held = f"{quantity(item.records, 'record')}, offsets {item.min_offset} to {item.max_offset}"
             return f"{error} ({held} of partition {item.partition})"

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from cdc_assets.backup.layout import is_batch_name, manifests_prefix, table_prefix
-from cdc_assets.backup.lines import hour_folder
 from cdc_assets.backup.manifest import Manifest, ManifestObject
+from cdc_assets.backup.object_layout import Values
 from cdc_assets.backup.position import BackupPosition, backup_position
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.resources.topic_state import Record
@@ -45,7 +45,7 @@ class KeptTopic:
             DamagedObjectError: an object is not what its manifest says.
         """
         for number in range(len(self.manifests)):
-            yield from _records(self.store, self._objects_of(number))
+            yield from _records(self.store, self._objects_of(number), self.manifests[number].plan.layout.values)
 
     def check(self) -> None:
         """Read every object once, so that nothing is begun that cannot be ended.
@@ -59,8 +59,11 @@ class KeptTopic:
 
     def last_records(self) -> dict[int, Record]:
         """Of each partition that has one."""
-        last = {item.partition: item for item in sorted(self.objects, key=lambda item: item.max_offset)}
-        return {p: list(_records(self.store, [item]))[-1] for p, item in last.items()}
+        last = dict[int, tuple[ManifestObject, Values]]()
+        for number, manifest in enumerate(self.manifests):
+            for item in sorted(self._objects_of(number), key=lambda item: item.max_offset):
+                last[item.partition] = item, manifest.plan.layout.values
+        return {p: list(_records(self.store, [item], values))[-1] for p, (item, values) in last.items()}
 
     def _objects_of(self, number: int) -> list[ManifestObject]:
         return [item for item in self.manifests[number].objects if number >= self.oldest.get(item.partition, len(self.manifests))]
@@ -82,9 +85,10 @@ def find_kept_topic(store: ObjectStore, source: str, table: str, *, since_ms: in
     with ThreadPoolExecutor(_READERS) as pool:
         read = list(pool.map(lambda key: Manifest.from_bytes(store.get(key), key=key), keys))
     manifests = tuple(each for each in read if each.plan.topic_id == position.topic_id)
-    hour, place = hour_folder(since_ms), table_prefix(source, table)
+    place = table_prefix(source, table)
     newest, oldest = dict[int, int](), dict[int, int]()
     for number, manifest in enumerate(manifests):
+        hour = manifest.plan.layout.hour_folder(since_ms)
         for item in manifest.objects:
             newest[item.partition] = number
             if item.key.removeprefix(place) >= hour:
@@ -93,13 +97,13 @@ def find_kept_topic(store: ObjectStore, source: str, table: str, *, since_ms: in
     return KeptTopic(store, position, manifests, {**newest, **oldest})
 
 
-def _records(store: ObjectStore, objects: Sequence[ManifestObject]) -> Iterator[Record]:
+def _records(store: ObjectStore, objects: Sequence[ManifestObject], values: Values) -> Iterator[Record]:
     import pyarrow as pa
 
     if not objects:
         return
     with ThreadPoolExecutor(_READERS) as pool:
-        parts = list(pool.map(partial(_rows, store), objects))
+        parts = list(pool.map(partial(_rows, store, values), objects))
     rows = pa.concat_tables(parts).sort_by([("partition", "ascending"), ("offset", "ascending")])
     for batch in rows.to_batches(max_chunksize=4096):
         for row in batch.to_pylist():
@@ -107,11 +111,11 @@ def _records(store: ObjectStore, objects: Sequence[ManifestObject]) -> Iterator[
             yield Record(**row, headers=headers)
 
 
-def _rows(store: ObjectStore, item: ManifestObject) -> Any:
+def _rows(store: ObjectStore, values: Values, item: ManifestObject) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    rows = read_rows(read_object(store, item), item)
+    rows = read_rows(read_object(store, item), item, values)
     millis = pc.divide(rows["timestamp"].cast(pa.int64()), 1000)
     rows = rows.set_column(rows.column_names.index("timestamp"), "timestamp", millis)
     return rows.select(["partition", "offset", "timestamp", "key", "value", "headers"])

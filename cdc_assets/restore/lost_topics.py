@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from cdc_assets import names
-from cdc_assets.backup import backup_table
+from cdc_assets.backup import BatchForm, backup_table
 from cdc_assets.connectors.owner import refuse_write
 from cdc_assets.durable_file import replace_json
 from cdc_assets.errors import RestoreError
@@ -98,7 +98,8 @@ def _back_up(platform: Platform, source: BaseSource, say: Say) -> None:
     for table in source.tables if committed else ():
         short = names.table_name(table)
         with table_lock("backup", source.name, short):
-            done = backup_table(backup_store(platform, source), source=source.name, table=short, bronze_path=bronze)
+            store, form = backup_store(platform, source), BatchForm.of(source.backup)
+            done = backup_table(store, source=source.name, table=short, bronze_path=bronze, form=form)
         if done.records:
             say(f"{short}: backed up {quantity(done.records, 'record')} more")
 

@@ -67,7 +67,7 @@ class Reached:
 
 
 def row_groups(found: BackedUpTable, point: RestorePoint) -> Iterator[RowGroup]:
-    """In the order of the batches; none spans two epochs."""
+    """In the order of the batches; none spans two epochs, or two forms of values."""
     identity = f"{found.source}/{found.table} {point.text}"
     held: list[Manifest] = []
 
@@ -81,11 +81,15 @@ def row_groups(found: BackedUpTable, point: RestorePoint) -> Iterator[RowGroup]:
         return group
 
     for manifest in found.manifests:
-        if held and (manifest.plan.epoch != held[-1].plan.epoch or _is_full([*held, manifest])):
+        if held and (_are_apart(manifest.plan, held[-1].plan) or _is_full([*held, manifest])):
             yield close_group()
         held.append(manifest)
     if held:
         yield close_group()
+
+
+def _are_apart(one: BatchPlan, other: BatchPlan) -> bool:
+    return (one.epoch, one.layout.values) != (other.epoch, other.layout.values)
 
 
 def _is_full(manifests: list[Manifest]) -> bool:

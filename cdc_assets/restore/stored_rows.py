@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from cdc_assets.backup.manifest import ManifestObject
+from cdc_assets.backup.object_layout import Values
 from cdc_assets.errors import DamagedObjectError, StoreError
 from cdc_assets.quantity import quantity
 from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets.restore.json_rows import json_values
 
 MOST_UNPACKED = 1 << 30
 """Bytes. A batch has 64 MiB of keys and values, unless one record is larger."""
@@ -72,8 +74,8 @@ def has_all_columns(lines: bytes) -> bool:
     return _OF_FORMAT_2 in lines.partition(b"\n")[0]
 
 
-def read_rows(lines: bytes, item: ManifestObject) -> Any:
-    """The lines as an Arrow table: bronze's columns but `table`, `topic` and `epoch`.
+def read_rows(lines: bytes, item: ManifestObject, values: Values) -> Any:
+    """The lines as an Arrow table: bronze's columns but `table`, `topic` and `epoch`; `values` is the form that their plan names.
 
     Raises:
         DamagedObjectError: they are not the records that the manifest names.
@@ -86,7 +88,7 @@ def read_rows(lines: bytes, item: ManifestObject) -> Any:
         found = pj.read_json(
             io.BytesIO(lines),
             read_options=pj.ReadOptions(block_size=len(lines) + 1, use_threads=False),
-            parse_options=pj.ParseOptions(explicit_schema=_schema(), unexpected_field_behavior="ignore"),
+            parse_options=pj.ParseOptions(explicit_schema=_schema(values), unexpected_field_behavior="ignore"),
         )
     except pa.ArrowInvalid as error:
         raise DamagedObjectError(item.key, f"holds a line that is no record: {error}") from error
@@ -102,17 +104,22 @@ def read_rows(lines: bytes, item: ManifestObject) -> Any:
     columns["timestamp"] = pc.multiply(found["timestamp"], 1000).cast(pa.timestamp("us", "UTC"))
     columns["source_ts"] = found["source_ts"].cast(pa.timestamp("us", "UTC"))
     columns["headers"] = _headers(found["headers"])
-    for name in ("key", "value"):
-        columns[name] = _data(found[name], found[f"{name}_base64"])
+    columns["key"] = _data(found["key"], found["key_base64"])
+    if values == "text":
+        columns["value"] = _data(found["value"], found["value_base64"])
+    else:
+        others = _data(found["value_text"], found["value_base64"])
+        columns["value"] = pc.coalesce(json_values(lines, found["size"].combine_chunks(), item), others.combine_chunks())
     return pa.table(columns)
 
 
-def _schema() -> Any:
+def _schema(values: Values) -> Any:
     import pyarrow as pa
 
-    text = ("key", "key_base64", "op", "position", "snapshot", "tx_id", "value", "value_base64")
+    text = ["key", "key_base64", "op", "position", "snapshot", "tx_id", "value_base64"]
+    text += ["value"] if values == "text" else ["value_text"]
     header = pa.struct([(name, pa.string()) for name in ("name", "name_base64", "value", "value_base64")])
-    numbers = [("partition", pa.int32()), *((name, pa.int64()) for name in ("offset", "source_ts", "timestamp"))]
+    numbers = [("partition", pa.int32()), *((name, pa.int64()) for name in ("offset", "size", "source_ts", "timestamp"))]
     return pa.schema([("headers", pa.list_(header)), *((name, pa.string()) for name in text), *numbers])
 
 

@@ -10,6 +10,7 @@ from cdc_assets.kinds import Kind, kind_of
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_sources
+from cdc_assets.stack.avro_converter import PLUGIN as AVRO
 from cdc_assets.stack.home import Home, read_json
 from spark.lake.place import store_place
 
@@ -28,9 +29,12 @@ def java_modules_needed() -> dict[str, str]:
 
 
 def plugins() -> tuple[str, ...]:
-    """Debezium's connectors that the core Connect worker needs: PostgreSQL's, and those of other kinds of sources declared."""
+    """What the core Connect worker needs: Debezium's connector for PostgreSQL, those of other kinds of sources declared, and the
+    converter of those that are captured in Avro."""
     declared = sorted({plugin for row in _kinds_of_databases() if (plugin := _plugin(row))} - {_ALWAYS})
-    return (_ALWAYS, *declared)
+    captures = [source.captured.capture for source in _sources() if source.captured]
+    avro = any(capture.in_avro and capture.converter == "apicurio" for capture in captures)
+    return (_ALWAYS, *declared, *([AVRO] if avro else []))
 
 
 def _plugin(row: Kind) -> str | None:

@@ -14,9 +14,8 @@ one that has rows and no record in its topic (uncaptured_tables.py); and all who
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -24,6 +23,7 @@ from cdc_assets import names
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import CapturedSource
+from cdc_assets.resources.captured_events import ReadEvent, event_reader
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.catalogue import SourceDatabase
 from cdc_assets.resources.kafka import KafkaCluster, Record, TopicState
@@ -109,10 +109,10 @@ def measure_flow(
     baseline = {**now, "ends": ends, "ids": {topic: state.topic_id for topic, state in before.items()}}
     if previous is None or not witness.follows(previous, now):
         return Flow(silent, baseline=baseline)
-    events = {}
+    events, is_behind = {}, _Behind(witness, previous, event_reader(source))
     for table in source.tables:
         state = after.get(topics[table.name])
-        events[table.name] = state is not None and _any(core, state, witness, previous)
+        events[table.name] = state is not None and _any(core, state, previous, is_behind)
     quiet = [table for table in source.tables if not events[table.name]]
     found = witness.changes(source.tables, quiet, previous, now)
     for name, why in found.committed.items():
@@ -120,14 +120,14 @@ def measure_flow(
     return Flow(silent, found.counts, events, baseline, found.unread)
 
 
-def _any(core: KafkaCluster, topic: TopicState, witness: Witness, previous: Baseline) -> bool:
+def _any(core: KafkaCluster, topic: TopicState, previous: Baseline, is_behind: Callable[[Record], bool]) -> bool:
     """Whether the topic holds an event behind the last check's place; one that retention has removed since counts as such."""
     known = {} if _another(topic, previous) else previous["ends"].get(topic.name, {})
     ranges = {p: (int(known.get(str(p), begin)), begin, end) for p, (begin, end) in topic.ranges.items()}
     if any(start < begin for start, begin, _ in ranges.values()):
         return True
     kept = {p: (start, end) for p, (start, _, end) in ranges.items() if start < end}
-    return bool(kept) and any(_behind(record, witness, previous) for record in core.records(topic.name, kept))
+    return bool(kept) and any(map(is_behind, core.records(topic.name, kept)))
 
 
 def _another(topic: TopicState | None, previous: Baseline) -> str:
@@ -138,16 +138,23 @@ def _another(topic: TopicState | None, previous: Baseline) -> str:
     return f", which has been created again since (id {topic.topic_id}, before {before})"
 
 
-def _behind(record: Record, witness: Witness, previous: Baseline) -> bool:
-    if record.value is None:
-        # A tombstone: its delete lies before it.
-        return False
-    try:
-        event = json.loads(record.value)
-        return witness.behind(event.get("payload", event)["source"], previous)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        # An event in another form tells no place: it came, that is all.
-        return True
+@dataclass(frozen=True)
+class _Behind:
+    """Whether a record is an event of a place behind the last check's."""
+
+    witness: Witness
+    previous: Baseline
+    read: ReadEvent
+
+    def __call__(self, record: Record) -> bool:
+        if record.value is None:
+            # A tombstone: its delete lies before it.
+            return False
+        try:
+            return self.witness.behind(self.read(record.value)["source"], self.previous)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            # An event in another form tells no place: it came, that is all.
+            return True
 
 
 def _silent_tables(source: CapturedSource, witness: Witness, config: Mapping[str, str] | None) -> dict[str, str]:

@@ -14,14 +14,15 @@ import base64
 import json
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError
 from cdc_assets.kinds import kind_of
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.resources.captured_events import event_reader
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.connect.trouble import connector_trouble
 from cdc_assets.resources.databases.catalogue import SourceDatabase
@@ -165,12 +166,14 @@ def carry_by_marker(marker: LogMarker) -> CarriedPlace:
     topic = names.marker_topic(marker.source)
     read = _ends(marker.core, topic)
     lsn = marker.database.emit_marker(marker.name)
-    said: list[bytes | None] = []
+    said: list[Mapping[str, Any]] = []
+    event = event_reader(marker.source)
 
     def has_come() -> bool:
         ends = _ends(marker.core, topic)
         ranges = {p: (read.get(p, 0), end) for p, end in ends.items()}
-        said.extend(record.value for record in marker.core.records(topic, ranges) if _holds(record.value, marker.name))
+        events = (event(record.value) for record in marker.core.records(topic, ranges))
+        said.extend(each for each in events if _holds(each, marker.name))
         read.update(ends)
         return bool(said)
 
@@ -216,21 +219,17 @@ def _ends(cluster: KafkaCluster, topic: str) -> dict[int, int]:
     return state.ends if state else {}
 
 
-def _holds(value: bytes | None, marker: str) -> bool:
+def _holds(event: Mapping[str, Any], marker: str) -> bool:
     """Whether a record of the marker topic is this marker: its `message.content`, as any binary.handling.mode writes it."""
-    if value is None:
-        return False
     raw = marker.encode()
     forms = (base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode(), raw.hex())
-    said = json.loads(value)
-    return said.get("payload", said).get("message", {}).get("content") in forms
+    return (event.get("message") or {}).get("content") in forms
 
 
-def _commit_before(value: bytes | None) -> CommitPlace | None:
+def _commit_before(event: Mapping[str, Any]) -> CommitPlace | None:
     """The marker is a transaction of its own, and its event tells the commit that was streamed before it."""
-    said = json.loads(value or b"{}")
     try:
-        last = json.loads(said.get("payload", said)["source"]["sequence"])[0]
+        last = json.loads(event["source"]["sequence"])[0]
     except (KeyError, TypeError, ValueError):
         return None
     return None if last is None else behind_commit(int(last))

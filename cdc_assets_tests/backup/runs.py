@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from cdc_assets.backup import BackupResult, backup_table
+from cdc_assets.backup import BackupResult, BatchForm, backup_table
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets_tests.backup.bronze_tables import Bronze
 
 
-def run(store: ObjectStore, bronze: Bronze, table: str = "orders", **options: int) -> BackupResult:
-    return backup_table(store, source="shop", table=table, bronze_path=bronze.path, **options)
+def run(store: ObjectStore, bronze: Bronze, table: str = "orders", **options: Any) -> BackupResult:
+    return backup_table(store, source="shop", table=table, bronze_path=bronze.path, form=BatchForm(**options))
 
 
 def contents(root: Path) -> dict[str, bytes]:

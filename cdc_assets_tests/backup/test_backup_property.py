@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdc_assets.backup import backup_table, verify_backup
+from cdc_assets.backup import BatchForm, backup_table, verify_backup
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.resources.object_store import ObjectStore, open_store
 from cdc_assets_tests.backup.bronze_tables import NOON, Bronze, Rec, read_back, topic_of
@@ -68,7 +68,9 @@ class _History:
     def backup(self, table: str, dies_at: int, after_effect: bool, max_records: int) -> None:
         store = FaultyStore(self._store, dies_at=dies_at, after_effect=after_effect)
         try:
-            backup_table(store, source="shop", table=table, bronze_path=self._bronze.path, max_records=max_records)
+            backup_table(
+                store, source="shop", table=table, bronze_path=self._bronze.path, form=BatchForm(max_records=max_records)
+            )
         except KilledError:
             return
 

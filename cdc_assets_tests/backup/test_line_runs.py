@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.backup.line_runs import arrow_lines, line_runs, row_lines
-from cdc_assets.backup.lines import Lines, hour_folder
+from cdc_assets.backup.lines import Lines
+from cdc_assets.backup.object_layout import ObjectLayout
+from cdc_assets_tests.backup.record_batches import ANY_DATA, DATA, TEXT, as_batch
 
-HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
-TEXT = st.text(st.sampled_from('a"\\/ü\u2028😀{}') | st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
-DATA = st.none() | TEXT.map(str.encode)
-ANY_DATA = DATA | st.binary(max_size=6) | st.sampled_from([b"\x00", b"a\nb", b"\x7f", b"\xff"])
 HOUR = 3_600_000
 
 
@@ -27,16 +25,6 @@ def batches(data: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         *(st.none() | TEXT, st.none() | st.integers(-(10**15), 10**17), st.none() | TEXT),
     )
     return st.lists(row, min_size=2, max_size=12).map(as_batch)
-
-
-def as_batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-    ordered = sorted(rows, key=lambda row: row[:2])
-    types = {"partition": pa.int32(), "offset": pa.int64(), "timestamp": pa.int64(), "op": pa.string(), "position": pa.string()}
-    types |= {"headers": pa.list_(HEADER), "key": pa.binary(), "value": pa.binary()}
-    types |= {"tx_id": pa.string(), "source_ts": pa.int64(), "snapshot": pa.string()}
-    columns = [pa.array(column, kind) for column, kind in zip(zip(*ordered, strict=True), types.values(), strict=True)]
-    # Not from its begin on: what stands before a slice in its buffers is not its own.
-    return pa.record_batch(columns, names=list(types)).slice(1)
 
 
 @given(batches(DATA))
@@ -52,7 +40,7 @@ def test_runs_hold_each_record_once_and_tell_what_it_is(batch: pa.RecordBatch) -
     read = [(run, json.loads(line)) for run in runs for line in run.lines.splitlines(keepends=True) if line.strip()]
     rows = batch.to_pylist()
     assert [(each["partition"], each["offset"]) for _, each in read] == [(row["partition"], row["offset"]) for row in rows]
-    assert [run.folder for run, _ in read] == [hour_folder(row["timestamp"]) for row in rows]
+    assert [run.folder for run, _ in read] == [ObjectLayout().hour_folder(row["timestamp"]) for row in rows]
     assert sum(run.records for run in runs) == len(rows)
     assert sum(run.kinds["tombstone"] for run in runs) == sum(row["value"] is None for row in rows)
     assert b"".join(run.lines for run in runs) == b"".join(row_lines(batch, Lines("t")))

@@ -155,7 +155,7 @@ def test_newest_manifest_missing_is_made_again(filled: ObjectStore, bronze: Bron
         (b"", "is no manifest"),
         (b"{}", "is no manifest"),
         (b"[1]", "is no manifest"),
-        (b'{"kind":"manifest","cdc_assets":4}', "has manifest format 4, this version reads up to 3"),
+        (b'{"kind":"manifest","cdc_assets":5}', "has manifest format 5, this version reads up to 4"),
         (b'{"kind":"manifest","cdc_assets":1}', "is no manifest: KeyError"),
         (b"\xff\xfe", "is no manifest"),
     ],

@@ -9,6 +9,7 @@ import pytest
 
 from cdc_assets.bronze.whole_topics import WholeReading, count_snapshot_rows, whole_readings
 from cdc_assets.connectors.notifications import KeptNotifications
+from cdc_assets.resources.captured_events import read_json_event
 from cdc_assets_tests.support.notified import SCAN, said
 
 
@@ -59,6 +60,6 @@ def event(op: str, snapshot: object) -> bytes:
 
 def test_rows_of_a_snapshot_are_told_from_all_else() -> None:
     rows = [event("r", "first"), event("r", "true"), event("r", "last_in_data_collection"), event("r", "last")]
-    assert count_snapshot_rows([*rows, json.dumps({"payload": json.loads(rows[0])}).encode()]) == 5
+    assert count_snapshot_rows([*rows, json.dumps({"payload": json.loads(rows[0])}).encode()], read_json_event) == 5
     others = [event("r", "incremental"), event("r", False), event("c", "false"), None, b"\x00\x01avro", b"[]", b"{}", b"3"]
-    assert count_snapshot_rows(others) == 0
+    assert count_snapshot_rows(others, read_json_event) == 0

@@ -84,14 +84,12 @@ def platform(core: Worker, lake: Worker) -> Any:
 
 
 DATABASE = {"kind": "mysql", "host": "db", "user": "u", "password": {"secret": "p"}}
-SINK = {"kind": "s3", "bucket": "raw"}
 SHOP = Source.model_validate(
     {
         "source": "shop",
         "database": {**DATABASE, "kind": "mariadb"},
         "tables": [{"name": "s.t"}],
         "mirror": {"heartbeats": "10s"},
-        "sink": SINK,
     }
 )
 CLICKS = {"name": "clicks", "topic": "clicks", "envelope": "json", "columns": {"id": "text"}}
@@ -126,7 +124,7 @@ def test_the_check_tells_of_each_connector_of_the_source() -> None:
     assert found.passed
     found = _connector(platform(Worker("RUNNING"), Worker("FAILED")), SHOP)
     assert (found.passed, found.severity.value) == (False, "WARN")
-    for name in ("shop-mirror", "shop-heartbeats", "shop-sink"):
+    for name in ("shop-mirror", "shop-heartbeats"):
         assert f"{name}: RUNNING, tasks: FAILED. org.example.Boom: no route" in str(found.description)
     found = _connector(platform(Worker("FAILED"), Worker("RUNNING")), SHOP)
     assert (found.passed, found.severity.value) == (False, "ERROR")

@@ -25,7 +25,7 @@ from cdc_assets.defs.checks.hop_balance import ledger_keys, results
 from cdc_assets.ledger import count
 from cdc_assets.ledger.count import topics_with_compaction
 from cdc_assets.ledger.plot import png
-from cdc_assets.ledger.read import WindowCount, places, read_windows
+from cdc_assets.ledger.read import SourceLedger, WindowCount, read_windows
 from cdc_assets.registry.models import Source
 from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources import schema_ledger
@@ -87,7 +87,7 @@ def test_windows_are_the_sums_of_their_panes(shop: Source, tmp_path: Path, windo
 def checked(shop: Source, tmp_path: Path) -> dict[str, tuple[bool, str]]:
     keys = ledger_keys(shop, shop.tables[0])
     lake = str(tmp_path / "lake")
-    found = results(lake, shop, shop.tables[0], keys, places(lake, shop).get("orders"))
+    found = results(lake, shop, shop.tables[0], keys, SourceLedger(lake, shop))
     return {r.check_name or "": (r.passed, r.description or "") for r in found}
 
 
@@ -112,10 +112,16 @@ def test_what_does_not_balance_is_red_and_named(shop: Source, tmp_path: Path) ->
 def test_a_ledger_that_was_never_counted_is_not_green(shop: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It passed with "nothing is counted yet", and was one of the checks that stand for success."""
     table = shop.tables[0]
-    told = [(r.passed, r.severity.value) for r in results(str(tmp_path), shop, table, ledger_keys(shop, table), None)]
+    told = [
+        (r.passed, r.severity.value)
+        for r in results(str(tmp_path), shop, table, ledger_keys(shop, table), SourceLedger(str(tmp_path), shop))
+    ]
     assert told == [(True, "WARN")] * 4
     monkeypatch.setattr(checks, "silver_committed", lambda _: object())
-    told = [(r.passed, r.severity.value) for r in results(str(tmp_path), shop, table, ledger_keys(shop, table), None)]
+    told = [
+        (r.passed, r.severity.value)
+        for r in results(str(tmp_path), shop, table, ledger_keys(shop, table), SourceLedger(str(tmp_path), shop))
+    ]
     assert told == [(False, "WARN")] * 4
     assert checks.keys_without_ledger(str(tmp_path / "lake"), shop) == set(ledger_keys(shop, table))
     write(tmp_path / "lake", [pane(0, "c", 5)])
@@ -186,7 +192,7 @@ def test_triggers_and_lateness_are_settings(shop: Source, tmp_path: Path) -> Non
         source = load_source(file)
         key = ledger_keys(source, source.tables[0])[-1]
         lake = str(tmp_path / "lake")
-        (late,) = results(lake, source, source.tables[0], [key], places(lake, source)["orders"])
+        (late,) = results(lake, source, source.tables[0], [key], SourceLedger(lake, source))
         shown = json.loads(CliRunner().invoke(app, ["ledger", "shop/orders", "-o", "json"]).stdout)["windows"]
         return [w["window_start"][11:16] for w in shown], (late.passed, late.severity.value)
 
@@ -244,7 +250,7 @@ def test_the_asset_shows_the_picture_in_dagster(shop: Source, tmp_path: Path) ->
     """By Dagster's own markdown: an image within its address, and small, since each materialization stores it."""
     write(tmp_path / "lake", [pane(m * 60, op, 5) for m in range(24 * 7) for op in "cud"])
     lake = str(tmp_path / "lake")
-    shown = metadata_of(lake, shop, shop.tables[0], places(lake, shop)["orders"])["cdc/plot"].value
+    shown = metadata_of(SourceLedger(lake, shop), shop, shop.tables[0])["cdc/plot"].value
     title, _, data = shown.removesuffix(")").partition("](data:image/png;base64,")
     assert title == "![shop/orders, windows of 1h (UTC)"
     picture = Image.open(io.BytesIO(base64.b64decode(data)))

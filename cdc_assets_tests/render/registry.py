@@ -56,11 +56,8 @@ def every_kind() -> list[BaseSource]:
 
 
 def sources() -> list[BaseSource]:
-    key = {"access_key_id": {"secret": "s3_key_id"}, "secret_access_key": {"secret": "s3_key"}}
     events = {"name": "clicks", "topic": "web.clicks-1", "envelope": "json", "columns": {"id": "bigint"}}
     return [
-        shop(sink={"kind": "s3", "bucket": "lake-raw", **key}),
-        TopicSource.model_validate(
-            {"source": "web", "kind": "topics", "tables": [events], "sink": {"kind": "gcs", "bucket": "lake-raw"}}
-        ),
+        shop(),
+        TopicSource.model_validate({"source": "web", "kind": "topics", "tables": [events]}),
     ]

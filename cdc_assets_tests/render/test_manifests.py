@@ -58,11 +58,11 @@ def test_connectors_carry_the_config_that_cdc_apply_uses() -> None:
     with settings.only(platform.variables(secrets_folder="/x")):
         wanted = {each.name: with_public_text(each.config) for each in declared_connectors(given)}
     rendered = of_kind(render("strimzi", given, platform), "KafkaConnector")
-    assert set(rendered) == set(wanted) == {"shop-capture", "shop-mirror", "shop-sink", "web-mirror", "web-sink"}
+    assert set(rendered) == set(wanted) == {"shop-capture", "shop-mirror", "web-mirror"}
     for name, manifest in rendered.items():
         spec = manifest["spec"]
         assert not FORBIDDEN & set(spec["config"])
-        login = re.compile(r"(source\.cluster|target\.cluster|consumer\.override)\.(ssl\.|security\.)")
+        login = re.compile(r"(source\.cluster|target\.cluster)\.(ssl\.|security\.)")
         whole = {
             **{k: v for k, v in spec["config"].items() if not login.match(k)},
             "name": name,
@@ -111,13 +111,6 @@ def test_no_user_may_more_than_it_needs() -> None:
             assert acl["resource"]["type"] != "topic" or acl["resource"]["patternType"] == "literal"
     assert not any("Write" in acl["operations"] for name in ("cdc-assets-core", "cdc-assets-lake")
                    for acl in users[name]["spec"]["authorization"]["acls"])  # fmt: skip
-    # Beside a KafkaMirrorMaker2 the lake's worker is the sink's user: it writes what is the worker's own, and no table's topic.
-    sink = {mirror: of_kind(render("strimzi", sources(), deployment(mirror=mirror)), "KafkaUser")["cdc-sink-lake"] for mirror in
-            ("mirrormaker2", "connector")}  # fmt: skip
-    written = {mirror: {acl["resource"]["name"] for acl in user["spec"]["authorization"]["acls"] if "Write" in acl["operations"]}
-               for mirror, user in sink.items()}  # fmt: skip
-    assert not written["connector"]
-    assert all("lake-connect" in name for name in written["mirrormaker2"])
 
 
 def test_every_kind_may_write_and_read_what_its_connector_and_we_need() -> None:
@@ -169,7 +162,6 @@ def test_clients_of_a_connectors_own_have_their_users_certificate() -> None:
         "schema.history.internal.consumer as cdc-capture-core": with_history,
         "source.cluster as cdc-mirror-core": mirrors,
         "target.cluster as cdc-mirror-lake": mirrors,
-        "consumer.override as cdc-sink-lake": {"shop-sink", "web-sink"},
     }
     assert "ssl.keystore" not in "".join(render("strimzi", every_kind(), deployment(authentication="none")).values())
 
@@ -199,14 +191,14 @@ def test_argo_cd_applies_every_folder_once_in_order() -> None:
     waves = {
         each["metadata"]["name"]: int(each["metadata"]["annotations"]["argocd.argoproj.io/sync-wave"]) for each in applications
     }
-    assert sorted(waves, key=lambda name: waves[name]) == ["cdc-users", "cdc-topics", "cdc-connectors", "cdc-mirror", "cdc-sinks"]
+    assert sorted(waves, key=lambda name: waves[name]) == ["cdc-users", "cdc-topics", "cdc-connectors", "cdc-mirror"]
     with pytest.raises(RenderError, match="no argocd"):
         render("argocd", sources(), deployment(argocd=None))
 
 
 def test_no_secret_and_nothing_of_this_machine_is_in_any_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {target: render(target, sources(), deployment()) for target in TARGETS}
-    for secret in ("shop_db_password", "s3_key_id", "s3_key"):
+    for secret in ("shop_db_password",):
         monkeypatch.setenv(f"CDC_SECRET_{secret.upper()}", CANARY)
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / "shop_db_password").write_text(CANARY, encoding="utf-8")
@@ -218,7 +210,7 @@ def test_no_secret_and_nothing_of_this_machine_is_in_any_file(tmp_path: Path, mo
     everything = json.dumps(after)
     for word in (CANARY, str(tmp_path), "elsewhere", STAND_IN):
         assert word not in everything
-    assert "${secrets:kafka/cdc-secrets:s3_key}" in everything
+    assert "${secrets:kafka/cdc-secrets:shop_db_password}" in everything
 
 
 def test_a_deployment_says_what_is_wrong(tmp_path: Path) -> None:

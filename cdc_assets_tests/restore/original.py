@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from cdc_assets.backup import backup_table
+from cdc_assets.backup import BatchForm, backup_table
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets_tests.backup.bronze_tables import topic_of
@@ -96,7 +96,7 @@ class Original:
 
     def back_up(self, store: ObjectStore, *tables: str, max_records: int = 500) -> None:
         for table in tables:
-            backup_table(store, source="shop", table=table, bronze_path=self.path, max_records=max_records)
+            backup_table(store, source="shop", table=table, bronze_path=self.path, form=BatchForm(max_records=max_records))
 
 
 def committed_of(path: str) -> Committed:

@@ -96,8 +96,8 @@ def test_a_format_to_come_is_refused(store: ObjectStore, original: Original, ask
     original.append("orders", [of_debezium(0)])
     original.back_up(store, "orders")
     (manifest,) = (root / "shop/orders/_manifests").iterdir()
-    manifest.write_bytes(manifest.read_bytes().replace(b'"cdc_assets":3', b'"cdc_assets":4'))
+    manifest.write_bytes(manifest.read_bytes().replace(b'"cdc_assets":3', b'"cdc_assets":5'))
     (said, *_) = restore_bronze(ask(store), quietly)[0].damage
-    assert "has manifest format 4, this version reads up to 3: upgrade it" in said
-    with pytest.raises(BackupError, match="format 4"):
+    assert "has manifest format 5, this version reads up to 4: upgrade it" in said
+    with pytest.raises(BackupError, match="format 5"):
         original.back_up(store, "orders")

@@ -1,7 +1,8 @@
 """The newest commits of a Delta table, from the log's own files, wherever the lake lies.
 
 DESCRIBE HISTORY starts a Spark job each time (0.1 to 0.3 s), and a small cycle asks five times. A commit is one file, whose
-`commitInfo` holds all that DESCRIBE HISTORY tells but its time. Files appear whole: Delta renames them into place.
+`commitInfo` holds all that DESCRIBE HISTORY tells; its `timestamp` is the writer's clock, where DESCRIBE HISTORY takes the file's
+time, which a copied file has anew. Files appear whole: Delta renames them into place.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ LOG = "_delta_log"
 LAST_CHECKPOINT = "_last_checkpoint"
 COMMIT = re.compile(r"\d{20}\.json")
 _INFO = '{"commitInfo":'
-FIELDS = frozenset({"version", "operation", "operationParameters", "operationMetrics", "userMetadata"})
-"""What is told here; a time is Delta's to say, since a copied file has another."""
+FIELDS = frozenset({"version", "operation", "operationParameters", "operationMetrics", "userMetadata", "timestamp"})
+"""What is told here; `timestamp` in milliseconds since 1970."""
 
 
 def newest_commits(path: str, limit: int | None, *, up_to: int | None = None) -> list[dict[str, Any]] | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import TypeVar
 
 from pyspark.sql import Row, SparkSession
@@ -55,6 +56,26 @@ def history(session: SparkSession, path: str, limit: int | None) -> list[Commit]
         return history_by_spark(session, path, limit)
     kept = dict(surviving(entries))
     return [Commit(e["version"], e["operation"] or "", kept[e["version"]], dict(e["operationMetrics"] or {})) for e in entries]
+
+
+@dataclass(frozen=True)
+class TimedCommit:
+    """A version of a table: when it was committed, and its metadata; None of what a RESTORE undid."""
+
+    version: int
+    at: datetime
+    user_metadata: str | None
+
+
+def commit_times(session: SparkSession, path: str, limit: int) -> list[TimedCommit]:
+    """The newest commits, newest first; empty when no table."""
+    entries = newest_commits(path, limit)
+    if entries is None or any(entry["timestamp"] is None for entry in entries):
+        rows = history_rows(session, path, limit, "timestamp")
+        return [TimedCommit(row.version, row.timestamp, text) for row, text in rows]
+    kept = dict(surviving(entries))
+    zone = timezone.utc
+    return [TimedCommit(e["version"], datetime.fromtimestamp(e["timestamp"] / 1000, zone), kept[e["version"]]) for e in entries]
 
 
 def history_by_spark(session: SparkSession, path: str, limit: int | None) -> list[Commit]:

@@ -27,23 +27,10 @@ def avro_schema(registry: str, schema_id: int) -> Any | None:
     Raises:
         SchemaRegistryError: the registry does not answer, or the id is no self-contained Avro schema.
     """
-    registry, login = without_login(registry)
-    url = f"{registry.rstrip('/')}/schemas/ids/{schema_id}"
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise SchemaRegistryError(f"schema registry {registry!r} is not an http(s) address")
-    try:
-        request = urllib.request.Request(url, headers={"Accept": ACCEPT})
-        for name, value in login.items():
-            # Another host that a registry points to does not get it.
-            request.add_unredirected_header(name, value)
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
-            found = json.load(answer)
-    except urllib.error.HTTPError as error:
-        if error.code == 404:
-            return None
-        raise SchemaRegistryError(f"schema registry: GET {url} answers {error.code} {error.reason}") from error
-    except (OSError, ValueError) as error:
-        raise SchemaRegistryError(f"schema registry: GET {url}: {error}; is it running and reachable from here?") from error
+    found = _ask(registry, f"/schemas/ids/{schema_id}")
+    if found is None:
+        return None
+    registry, _ = without_login(registry)
     kind = found.get("schemaType", "AVRO")
     if kind != "AVRO":
         raise SchemaRegistryError(f"schema {schema_id} of {registry} is {kind}, this envelope reads AVRO")
@@ -53,6 +40,42 @@ def avro_schema(registry: str, schema_id: int) -> Any | None:
             f"schema {schema_id} of {registry} refers to {names}; register it self-contained (Debezium's converter does)"
         )
     return json.loads(found["schema"])
+
+
+def ask_types(registry: str) -> list[str]:
+    """The kinds of schemas that the registry keeps: AVRO, JSON, PROTOBUF.
+
+    Raises:
+        SchemaRegistryError: it does not answer, does not take the login, or is none.
+    """
+    found = _ask(registry, "/schemas/types")
+    if not isinstance(found, list):
+        shown, _ = without_login(registry)
+        raise SchemaRegistryError(
+            f"schema registry: {shown} does not answer as Confluent's does: GET /schemas/types finds nothing"
+        )
+    return [str(each) for each in found]
+
+
+def _ask(registry: str, path: str) -> Any | None:
+    """What it answers; None: it knows no such thing."""
+    registry, login = without_login(registry)
+    url = f"{registry.rstrip('/')}{path}"
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise SchemaRegistryError(f"schema registry {registry!r} is not an http(s) address")
+    try:
+        request = urllib.request.Request(url, headers={"Accept": ACCEPT})
+        for name, value in login.items():
+            # Another host that a registry points to does not get it.
+            request.add_unredirected_header(name, value)
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            return None
+        raise SchemaRegistryError(f"schema registry: GET {url} answers {error.code} {error.reason}") from error
+    except (OSError, ValueError) as error:
+        raise SchemaRegistryError(f"schema registry: GET {url}: {error}; is it running and reachable from here?") from error
 
 
 def without_login(address: str) -> tuple[str, dict[str, str]]:

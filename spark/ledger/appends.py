@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from pyspark.sql import Column as Expression
@@ -9,8 +10,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from spark.delta.commits import TopicCommit, parse
-from spark.delta.log import history_rows
-from spark.ledger.folds import FoldsToCount, place
+from spark.delta.log import commit_times
+from spark.delta.topic_commits import CommittedTopic
+from spark.ledger.folds import NO_END, FoldsToCount, ends, place
 
 AT_MOST = 400
 """Appends that are told apart; before them the hop's time is not told."""
@@ -20,18 +22,25 @@ Append = tuple[datetime, dict[str, TopicCommit]]
 def appends(session: SparkSession, path: str) -> list[Append]:
     """The newest appends, oldest first."""
     found: list[Append] = []
-    for row, text in reversed(history_rows(session, path, AT_MOST, "timestamp")):
-        data = parse(text, "bronze", row.version)
+    for commit in reversed(commit_times(session, path, AT_MOST)):
+        data = parse(commit.user_metadata, "bronze", commit.version)
         if data is not None and data["topics"]:
-            found.append((row.timestamp, {t: TopicCommit.from_dict(s) for t, s in data["topics"].items()}))
+            found.append((commit.at, {t: TopicCommit.from_dict(s) for t, s in data["topics"].items()}))
     return found
 
 
-def time_of_append(found: list[Append], table: str, cut: FoldsToCount) -> Expression:
-    """The time of the row's append; null where that is no longer known."""
+@dataclass(frozen=True)
+class AppendTimes:
+    """By place (folds.place), the first offset that is known of, and where each append ended, and when it came."""
+
+    first: dict[str, int]
+    spans: dict[str, list[tuple[int, datetime]]]
+
+
+def append_times(found: list[Append], table: str, cut: FoldsToCount) -> AppendTimes:
+    """Of one table's records that are not counted yet."""
     start = cut.start.folded if cut.start else {}
-    spans: dict[str, list[tuple[int, datetime]]] = {}
-    begins: dict[str, int] = {}
+    times = AppendTimes({}, {})
     for at, topics in found:
         for topic, share in topics.items():
             if share.table != table:
@@ -41,8 +50,38 @@ def time_of_append(found: list[Append], table: str, cut: FoldsToCount) -> Expres
                 known = start.get(topic)
                 done = known.positions.get(partition, 0) if known and known.epoch == share.epoch else 0
                 if high > done:
-                    begins.setdefault(key, low)
-                    spans.setdefault(key, []).append((high, at))
+                    times.first.setdefault(key, low)
+                    times.spans.setdefault(key, []).append((high, at))
+    return times
+
+
+def oldest_record(found: list[Append], table: str, cut: FoldsToCount) -> int | None:
+    """Kafka's lowest time, in microseconds, of what was appended of a table since the ledger's place; None where these appends do
+    not tell it of every record."""
+    begun = append_times(found, table, cut).first
+    if any(offsets[-1] > offsets[0] and begun.get(key, NO_END) > offsets[0] for key, offsets in ends(cut).items()):
+        return None
+    start = cut.start.folded if cut.start else {}
+    shares = [
+        share
+        for _, topics in found
+        for topic, share in topics.items()
+        if share.table == table and share.records and _is_new(share, start.get(topic))
+    ]
+    times = [share.min_timestamp for share in shares]
+    return None if None in times else min(filter(None, times), default=None)
+
+
+def _is_new(share: TopicCommit, counted: CommittedTopic | None) -> bool:
+    if counted is None or counted.epoch != share.epoch:
+        return True
+    return any(high > counted.positions.get(partition, 0) for partition, (_, high) in share.ranges.items())
+
+
+def time_of_append(found: list[Append], table: str, cut: FoldsToCount) -> Expression:
+    """The time of the row's append; null where that is no longer known."""
+    known = append_times(found, table, cut)
+    spans, begins = known.spans, known.first
     if not spans:
         return sf.lit(None).cast("timestamp")
     ends = sf.create_map(*[x for k, s in spans.items() for x in (sf.lit(k), sf.array(*[sf.lit(e) for e, _ in s]))])[place()]

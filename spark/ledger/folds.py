@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from spark.delta.commits import fold_silver, parse
-from spark.delta.log import history_rows
+from spark.delta.log import TimedCommit, commit_times
 from spark.delta.topic_commits import CommittedTopic
 from spark.ledger.ledger_commits import Counted
 
@@ -77,21 +77,22 @@ def folds(session: SparkSession, path: str, operation_id: str | None) -> list[Fo
     """Silver's folds, oldest first, as far back as to the one with this id; none: as far as the log reaches."""
     limit = FIRST_LOOK if operation_id else AT_MOST
     while True:
-        rows = history_rows(session, path, limit, "timestamp")
-        found = [fold for row, text in rows if (fold := _fold(row, text)) is not None]
-        if len(rows) < limit or limit >= AT_MOST or any(f.operation_id == operation_id for f in found):
+        commits = commit_times(session, path, limit)
+        found = [fold for commit in commits if (fold := _fold(commit)) is not None]
+        if len(commits) < limit or limit >= AT_MOST or any(f.operation_id == operation_id for f in found):
             return sorted(found, key=lambda f: f.version)
         limit = min(limit * 10, AT_MOST)
 
 
-def _fold(row: Any, text: str | None) -> Fold | None:
-    data, folded = parse(text, "silver", row.version), fold_silver([(row.version, text)])
+def _fold(commit: TimedCommit) -> Fold | None:
+    version, text = commit.version, commit.user_metadata
+    data, folded = parse(text, "silver", version), fold_silver([(version, text)])
     if data is None or folded is None:
         return None
     late = int(data.get("counts", {}).get("late_events", 0))
     return Fold(
-        row.version,
-        row.timestamp,
+        version,
+        commit.at,
         folded.operation_id,
         folded.bronze_version,
         folded.topics,

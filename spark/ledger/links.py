@@ -38,9 +38,9 @@ def count_links(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut
         kept = _not_whole(table, before, cut)
         if not kept:
             moved = transport(session, spec, table, replace(cut, start=None))
-            if not moved.uncounted:
+            if not moved.reached.uncounted:
                 return Links(moved, anew=True)
-            kept = moved.uncounted
+            kept = moved.reached.uncounted
             moved.release()
     return Links(transport(session, spec, table, replace(cut, start=before)), kept=kept)
 

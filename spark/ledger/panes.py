@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+import pyarrow as pa
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -20,6 +21,8 @@ SCHEMA = "table string, window_start timestamp, op string, pane string, counted_
 )
 COLUMNS = tuple(part.split()[0] for part in SCHEMA.split(", "))
 MEASURES = (*COUNTS, *SUMS, *MAXIMA, "newest")
+ARROW = pa.schema([("window", pa.int64()), ("kind", pa.string()), *[(name, pa.int64()) for name in MEASURES]])
+"""What a run adds to a table's windows, as it is in hand before it is booked."""
 
 
 def wide(counted: DataFrame, fates: DataFrame) -> DataFrame:

@@ -28,16 +28,23 @@ COUNTS = "window bigint, kind string, n bigint"
 
 
 @dataclass(frozen=True)
-class Transport:
-    """`mirror` and `topic` as `window, kind, n`; None where they cannot be counted, and then why."""
+class TransportReach:
+    """Up to where both topics of a table are counted, or why they cannot be; as ledger_commits.Counted keeps it."""
 
-    mirror: DataFrame | None
-    topic: DataFrame | None
     mirror_positions: dict[int, int]
     positions: dict[int, int]
     ids: tuple[str, str]
     uncounted: str = ""
     missing: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Transport:
+    """`mirror` and `topic` as `window, kind, n`; None where they cannot be counted, and then `reached` says why."""
+
+    reached: TransportReach
+    mirror: DataFrame | None = None
+    topic: DataFrame | None = None
     held: tuple[DataFrame, ...] = ()
 
     @property
@@ -53,30 +60,43 @@ class Transport:
 
 def transport(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut: FoldsToCount) -> Transport:
     """Both topics of one table from where they were counted to the cut."""
-    counted = cut.start
-    done = dict(counted.mirror_positions) if counted else {}
-    ids = _ids(table)
-    none = Transport(None, None, done, dict(counted.topic_positions) if counted else {}, ids)
-    none = replace(none, missing=dict(counted.missing or {}) if counted else {})
-    why = counted.uncounted if counted and counted.uncounted else hindrance(table, counted)
-    if table.mirror is None or why:
-        return replace(none, uncounted=why or "this ledger is run without topics")
-    state = cut.last.topics.get(table.mirror.topic)
-    ends = state.positions if state else {}
-    spans = {p: (done.get(p, 0), max(end, done.get(p, 0))) for p, end in ends.items()}
-    gone = _retention_loss(table.mirror, spans)
-    if gone:
-        return replace(none, uncounted=gone)
-    none = replace(none, mirror_positions={**done, **{p: end for p, (_, end) in spans.items()}})
+    reached, spans = mirror_spans(table, cut)
+    if spans is None:
+        return Transport(reached)
     try:
-        return _count(session, spec, table, spans, none)
+        return _count(session, spec, table, spans, reached)
     except SPARK_FAILURES as error:
         if is_lost_work(error):
             raise
         lost = kafka_ranges.lost_range(error, [t for t in (table.mirror, table.topic) if t])
         if lost is None:
             raise
-        return replace(none, uncounted=str(lost)[:500])
+        return Transport(replace(reached, uncounted=str(lost)[:500]))
+
+
+def mirror_spans(table: LedgerTable, cut: FoldsToCount) -> tuple[TransportReach, dict[int, tuple[int, int]] | None]:
+    """The mirror's offsets to count, by partition, and where the topics stand with them; None where they cannot be counted."""
+    counted = cut.start
+    done = dict(counted.mirror_positions) if counted else {}
+    missing = dict(counted.missing or {}) if counted else {}
+    reached = TransportReach(done, dict(counted.topic_positions) if counted else {}, _ids(table), missing=missing)
+    why = counted.uncounted if counted and counted.uncounted else hindrance(table, counted)
+    if table.mirror is None or why:
+        return replace(reached, uncounted=why or "this ledger is run without topics"), None
+    state = cut.last.topics.get(table.mirror.topic)
+    ends = state.positions if state else {}
+    spans = {p: (done.get(p, 0), max(end, done.get(p, 0))) for p, end in ends.items()}
+    gone = retention_loss(table.mirror, spans)
+    if gone:
+        return replace(reached, uncounted=gone), None
+    return replace(reached, mirror_positions={**done, **{p: end for p, (_, end) in spans.items()}}), spans
+
+
+def topic_spans(table: LedgerTable, reached: TransportReach, wanted: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """The core topic's offsets among which so many records of each partition are looked for."""
+    assert table.topic is not None
+    known = reached.positions
+    return {p: (known.get(p, 0), max(end, known.get(p, 0))) for p, (_, end) in table.topic.ranges.items() if p in wanted}
 
 
 def hindrance(table: LedgerTable, counted: Counted | None) -> str:
@@ -95,7 +115,8 @@ def _ids(table: LedgerTable) -> tuple[str, str]:
     return (table.topic.topic_id if table.topic else "", table.mirror.topic_id if table.mirror else "")
 
 
-def _retention_loss(topic: TopicRange, spans: Mapping[int, tuple[int, int]]) -> str:
+def retention_loss(topic: TopicRange, spans: Mapping[int, tuple[int, int]]) -> str:
+    """Which records retention has removed before they were counted; empty: none."""
     for partition, (start, end) in spans.items():
         begin = topic.ranges.get(partition, (0, 0))[0]
         if begin > start and end > start:
@@ -106,35 +127,34 @@ def _retention_loss(topic: TopicRange, spans: Mapping[int, tuple[int, int]]) -> 
 
 
 def _count(
-    session: SparkSession, spec: LedgerSpec, table: LedgerTable, spans: Mapping[int, tuple[int, int]], none: Transport
+    session: SparkSession, spec: LedgerSpec, table: LedgerTable, spans: Mapping[int, tuple[int, int]], reached: TransportReach
 ) -> Transport:
     assert table.mirror is not None
     empty = session.createDataFrame([], COUNTS)
     mirror = _narrow(session, spec, (spec.lake_bootstrap, spec.lake_login), replace(table.mirror, ranges=dict(spans)))
     if mirror is None:
-        return replace(none, mirror=empty, topic=None if table.topic is None else empty)
+        return Transport(reached, empty, None if table.topic is None else empty)
     held = mirror.groupBy("partition", "window", "kind").agg(sf.count("*").alias("n")).persist()
     wanted = Counter({r.partition: r.n for r in held.groupBy("partition").agg(sf.sum("n").alias("n")).collect()})
-    wanted.update(none.missing)
-    found = replace(none, mirror=held.groupBy("window", "kind").agg(sf.sum("n").alias("n")), held=(held,))
+    wanted.update(reached.missing)
+    found = Transport(reached, held.groupBy("window", "kind").agg(sf.sum("n").alias("n")), held=(held,))
     if table.topic is None:
         return found
-    known = none.positions
-    ranges = {p: (known.get(p, 0), max(end, known.get(p, 0))) for p, (_, end) in table.topic.ranges.items() if p in wanted}
-    gone = _retention_loss(table.topic, ranges)
+    ranges = topic_spans(table, reached, wanted)
+    gone = retention_loss(table.topic, ranges)
     if gone:
-        return replace(found, uncounted=gone)
+        return replace(found, reached=replace(reached, uncounted=gone))
     core = _narrow(session, spec, (spec.core_bootstrap, spec.core_login), replace(table.topic, ranges=ranges))
     if core is None:
-        return replace(found, topic=empty, missing=dict(+wanted))
+        return replace(found, reached=replace(reached, missing=dict(+wanted)), topic=empty)
     order = Window.partitionBy("partition").orderBy("offset")
     wished = sf.create_map(*[sf.lit(x) for pair in wanted.items() for x in pair])[sf.col("partition")]
     first = core.withColumn("number", sf.row_number().over(order)).where(sf.col("number") <= wished).persist()
     by_partition = first.groupBy("partition").agg(sf.max("offset").alias("last"), sf.count("*").alias("n")).collect()
-    reached = {r.partition: r.last + 1 for r in by_partition}
     wanted.subtract({r.partition: r.n for r in by_partition})
+    positions = {**reached.positions, **{r.partition: r.last + 1 for r in by_partition}}
     topic = first.groupBy("window", "kind").agg(sf.count("*").alias("n"))
-    return replace(found, topic=topic, positions={**known, **reached}, missing=dict(+wanted), held=(held, first))
+    return replace(found, reached=replace(reached, positions=positions, missing=dict(+wanted)), topic=topic, held=(held, first))
 
 
 def _narrow(session: SparkSession, spec: LedgerSpec, cluster: tuple[str, str], topic: TopicRange) -> DataFrame | None:

@@ -48,13 +48,32 @@ def fields_of(spec: SilverSpec) -> list[Field]:
     Raises:
         LeftToSparkError: only Spark reads one of them.
     """
-    found = []
-    for column in spec.columns:
-        kind = lake_type(column)
-        form = arrow_form(kind.form, kind.name) if kind.form else None
-        if form is None:
-            raise LeftToSparkError(f"column {column.name!r} has type {column.source_type}, which Spark reads")
-        found.append(Field(column, form))
+    return [_field(column) for column in spec.columns]
+
+
+def _field(column: Column) -> Field:
+    kind = lake_type(column)
+    form = arrow_form(kind.form, kind.name) if kind.form else None
+    if form is None:
+        raise LeftToSparkError(f"column {column.name!r} has type {column.source_type}, which Spark reads")
+    return Field(column, form)
+
+
+def decode_keys(keys: pa.ChunkedArray, spec: SilverSpec) -> list[pa.Array]:
+    """The values of the key's columns of each record's key, in key order.
+
+    Raises:
+        LeftToSparkError: a key does not hold them all, or only Spark reads one of them.
+    """
+    columns = {column.name: column for column in spec.columns}
+    fields = [_field(columns[name]) for name in spec.keys]
+    try:
+        leaves = _parse(keys, fields)
+        found = [field.form.convert(leaves[field.name]) for field in fields]
+    except (pa.ArrowInvalid, NotExactError) as error:
+        raise LeftToSparkError(f"a key whose values do not fit as they come: {str(error)[:200]}") from error
+    for field, values in zip(fields, found, strict=True):
+        leave_any(pc.is_null(values), f"an event without a value for the key's column {field.column.name!r}")
     return found
 
 

@@ -27,7 +27,7 @@ def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
 
     @table_step("backup", source)
     def backup(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
-        from cdc_assets.backup import backup_table
+        from cdc_assets.backup import BatchForm, backup_table
         from cdc_assets.restore.column_history import back_up_columns
 
         store = platform.store(config)
@@ -41,25 +41,27 @@ def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
                     source=source.name,
                     table=names.table_name(table),
                     bronze_path=names.bronze_path(platform.lake, source),
+                    form=BatchForm.of(source.backup),
                 )
 
         for table, result in each_table("backup", tables, copy, workers=2):
-            yield (
-                table,
-                {
-                    "dagster/row_count": result.position.records_total,
-                    "cdc/epoch": result.position.epoch,
-                    "cdc/epoch_records": result.position.records,
-                    "cdc/records_copied": result.records,
-                    "cdc/objects_written": result.objects,
-                    "cdc/bytes_written": result.bytes,
-                    "cdc/manifests_written": result.manifests,
-                    "cdc/seconds": round(result.seconds, 3),
-                },
-            )
+            yield table, _metadata(result)
         _keep_platform(context, platform, source, store)
 
     return backup
+
+
+def _metadata(result: "BackupResult") -> dict[str, int | float]:
+    return {
+        "dagster/row_count": result.position.records_total,
+        "cdc/epoch": result.position.epoch,
+        "cdc/epoch_records": result.position.records,
+        "cdc/records_copied": result.records,
+        "cdc/objects_written": result.objects,
+        "cdc/bytes_written": result.bytes,
+        "cdc/manifests_written": result.manifests,
+        "cdc/seconds": round(result.seconds, 3),
+    }
 
 
 def _keep_platform(context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, store: "ObjectStore") -> None:

@@ -13,11 +13,10 @@ from cdc_assets import names
 from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.ledger.count import count_events
 from cdc_assets.ledger.plot import can_plot, png
-from cdc_assets.ledger.read import WindowCount, places, read_windows, total
+from cdc_assets.ledger.read import SourceLedger, WindowCount, total
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
-from spark.ledger.ledger_commits import Counted
 from spark.ledger.terms import FATES, LINKS
 
 _SHOWN = 48
@@ -30,18 +29,19 @@ def build_ledger_assets(source: BaseSource) -> dg.AssetsDefinition:
     def ledger(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
         result = count_events(platform, source, tables)
         context.log.info("%d events booked in %.2f s", result.rows_read, result.seconds)
-        found = places(platform.lake, source)
+        found = SourceLedger(platform.lake, source)
         for table in tables:
-            yield table, metadata_of(platform.lake, source, table, found.get(names.table_name(table)))
+            yield table, metadata_of(found, source, table)
 
     return ledger
 
 
-def metadata_of(lake: str, source: BaseSource, table: Table, place: Counted | None) -> dict[str, Any]:
+def metadata_of(found: SourceLedger, source: BaseSource, table: Table) -> dict[str, Any]:
     """What Dagster shows of a table's ledger: sums, the last windows, and where matplotlib is installed their picture."""
+    place = found.place(table)
     if place is None:
         return {"cdc/events": 0}
-    hours = read_windows(lake, source, table, window="1h")
+    hours = found.windows(table, window="1h")
     sums = total(hours)
     metadata: dict[str, Any] = {
         "cdc/events": sums["bronze"] or 0,

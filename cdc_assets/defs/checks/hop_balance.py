@@ -18,12 +18,11 @@ from cdc_assets.defs.checks.result import check_result
 from cdc_assets.defs.keys import key_of_check
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.ledger.balance import HOPS, SHOWN, hops
-from cdc_assets.ledger.read import WindowCount, places, read_windows
+from cdc_assets.ledger.read import SourceLedger, WindowCount, places
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import silver_committed
-from spark.ledger.ledger_commits import Counted
 
 LATE = "late_events"
 _DESCRIPTIONS = {
@@ -54,19 +53,20 @@ def build_ledger_checks(source: BaseSource) -> dg.AssetChecksDefinition:
 
     @dg.multi_asset_check(name=names.op_name("ledger_checks", source), specs=specs, can_subset=True)
     def ledger_checks(context: dg.AssetCheckExecutionContext, platform: PlatformResource) -> Iterator[dg.AssetCheckResult]:
-        found = places(platform.lake, source)
+        found = SourceLedger(platform.lake, source)
         for table in source.tables:
             wanted = [k for k in ledger_keys(source, table) if k in context.selected_asset_check_keys]
             if wanted:
-                yield from results(platform.lake, source, table, wanted, found.get(names.table_name(table)))
+                yield from results(platform.lake, source, table, wanted, found)
 
     return ledger_checks
 
 
 def results(
-    lake: str, source: BaseSource, table: Table, wanted: list[dg.AssetCheckKey], place: Counted | None
+    lake: str, source: BaseSource, table: Table, wanted: list[dg.AssetCheckKey], ledger: SourceLedger
 ) -> Iterator[dg.AssetCheckResult]:
     """Of one table, as its ledger stands at its place in it."""
+    place = ledger.place(table)
     if place is None:
         # A count that was never made is no success where there was something to count.
         empty = silver_committed(names.silver_path(lake, source, table)) is None
@@ -75,7 +75,7 @@ def results(
         for key in wanted:
             yield check_result(key, empty, text, {}, severity=WARN)
         return
-    windows = read_windows(lake, source, table)
+    windows = ledger.windows(table)
     found = {hop.name: hop for hop in hops(windows, place, mirrored=names.is_mirrored(source))}
     for key in wanted:
         if key.name == LATE:

@@ -23,6 +23,7 @@ from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import OnboardingWork, Step
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.base_table import Table
+from cdc_assets.resources.captured_events import event_reader
 
 _POLL_SECONDS = 0.3
 _SILENCE_SECONDS = 60.0
@@ -40,6 +41,7 @@ class Notifications:
         self._kafka = work.core_kafka
         self._topic = names.notification_topic(work.after)
         self._read = {int(p): offset for p, offset in start.items()}
+        self._event = event_reader(work.after)
 
     def new(self) -> Iterator[Notification]:
         """What has come since the last call."""
@@ -48,7 +50,7 @@ class Notifications:
             return
         ranges = {p: (max(self._read.get(p, 0), begin), end) for p, (begin, end) in state.ranges.items()}
         for record in self._kafka.records(self._topic, ranges):
-            yield Notification.of(record)
+            yield Notification.of(record, self._event)
         self._read = {p: end for p, (_, end) in ranges.items()}
 
 

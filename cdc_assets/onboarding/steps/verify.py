@@ -23,6 +23,7 @@ from cdc_assets.onboarding.work import OnboardingWork, Step
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.declared_table import DeclaredTable
+from cdc_assets.resources.captured_events import event_reader
 from cdc_assets.volumetry.log_position import await_in_core
 from spark.specs import ANCHOR_HEADER
 
@@ -116,10 +117,10 @@ def _live_keys(work: OnboardingWork, table: Table, snapshot: Any) -> tuple[int |
     if sum(end - begin for begin, end in ranges.values()) > MOST_RECORDS:
         return None, 0, 0
     keys, stale, start = LiveKeys(), StaleRows(), work.state.fact("topics", "ends").get(name, {})
+    read = event_reader(work.after)
     by_place = work.state.route == "temporary" and work.kind.rows_rank_by_place
     for record in core.records(name, ranges, deadline=_DEADLINE_SECONDS):
-        event = json.loads(record.value or b"null")
-        event = event and event.get("payload", event)
+        event = read(record.value)
         if not event:
             continue
         key = hashlib.blake2b(record.key or b"", digest_size=12).digest()

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from cdc_assets.stack.avro_converter import PLUGIN as AVRO
+from cdc_assets.stack.avro_converter import write_jar
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.java_files import write_log4j, write_properties
 from cdc_assets.stack.components.kafka import MAX_MESSAGE_BYTES
@@ -77,6 +79,8 @@ class ConnectWorker(Component):
                 folder = private_folder(plugins / name)
                 for jar in self.site.jars(name):
                     (folder / jar.name).symlink_to(jar)
+                if name == AVRO:
+                    write_jar(folder / "null-keeping-avro-converter.jar")
 
     @override
     def command(self) -> list[str]:

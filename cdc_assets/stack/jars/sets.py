@@ -69,8 +69,9 @@ SETS: dict[str, JarSet] = {
     "debezium-mariadb": JarSet(("io.debezium:debezium-connector-mariadb:3.5.0.Final",), without=_WORKERS_OWN),
     # For the tests: Strimzi's own generator makes the CRDs from its own classes, and these the schemas of what we render.
     "strimzi": JarSet(("io.strimzi:crd-generator:1.2.0", "io.strimzi:api:1.2.0"), transitive=False),
-    # For the tests: a schema registry, and the converter that writes through it.
+    # For the tests: a schema registry.
     "apicurio": JarSet((f"io.apicurio:apicurio-registry-app:tar.gz:all:{APICURIO}",), transitive=False),
+    # For connectors that write Avro (stack.avro_converter), fetched when a source declares it.
     "apicurio-converter": JarSet((f"io.apicurio:apicurio-registry-utils-converter:{APICURIO}",), without=_WORKERS_OWN),
     # Besides the jars in the pyspark wheel. Named one by one: transitively they would bring half of Hadoop again.
     "spark": JarSet(

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from cdc_assets import names
-from cdc_assets.backup import backup_table
+from cdc_assets.backup import BatchForm, backup_table
 from cdc_assets.backup.verify import verify_backup
 from cdc_assets.bronze.append import append, look
 from cdc_assets.errors import IncarnationError
@@ -69,7 +69,9 @@ class Chain:
 
     def backup(self) -> None:
         bronze = names.bronze_path(self.small.platform.lake, self.small.source)
-        backup_table(self.store, source=self.small.source.name, table="account", bronze_path=bronze, max_records=700)
+        backup_table(
+            self.store, source=self.small.source.name, table="account", bronze_path=bronze, form=BatchForm(max_records=700)
+        )
 
     def silver(self) -> list[dict[str, Any]]:
         return sorted(values(self.small.silver("account")), key=lambda row: int(row["id"]))

@@ -16,6 +16,8 @@ from cdc_assets_tests.support.lake.ledger_records import ledger_spec, told
 from cdc_assets_tests.support.lake.quarantined import HISTORY, NARROW, WIDE
 from spark.errors import CommitNotFoundError
 from spark.ledger import job
+from spark.ledger.spark_slices import count_slice
+from spark.ledger.table_slice import table_slice
 from spark.silver.redrive import Choice, drop, redrive
 
 if TYPE_CHECKING:
@@ -91,8 +93,9 @@ def test_killed_or_twice_at_once_counts_once(session: SparkSession, tmp_path: Pa
     lake.append(lake.all_of("t"))
     lake.fold(spec)
     stale = job.fold_history(session, ledger.path, job.fold_ledger)
-    news = job.table_news(session, ledger, ledger.tables[0], stale, lambda: [])
-    assert news is not None
+    part = table_slice(session, ledger, ledger.tables[0], stale)
+    assert part is not None
+    news = count_slice(session, ledger, part, lambda: [])
     job.commit(session, ledger, stale, {"t": news})
     with pytest.raises(CommitNotFoundError):
         job.commit(session, ledger, stale, {"t": news})

@@ -37,6 +37,8 @@ class Registry:
         if self.broken:
             return 500, {"error_code": 50001, "message": "Error in the backend datastore"}
         parts = path.strip("/").split("/")
+        if parts == ["schemas", "types"]:
+            return 200, ["JSON", "AVRO"]
         if parts[:2] == ["schemas", "ids"] and parts[2].isdigit() and 0 < int(parts[2]) <= len(self.schemas):
             return 200, {"schema": self.schemas[int(parts[2]) - 1]}
         return 404, {"error_code": 40403, "message": "Schema not found"}

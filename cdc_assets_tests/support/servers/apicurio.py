@@ -6,7 +6,6 @@ https://www.apicur.io/registry/docs/apicurio-registry/2.6.x/getting-started/asse
 from __future__ import annotations
 
 import tarfile
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,7 +45,7 @@ class Apicurio:
 
 
 class WorkerWithAvro(SecretsWorker):
-    """A worker that finds the converter, which does not say itself that it is one (plugin.discovery is service_load).
+    """A worker that has the converter.
 
     It resolves `${secrets:kafka/cdc-secrets:…}` as Strimzi's provider does, from a folder. Its machine's clock is not UTC's,
     as few people's are: Java reads times of day by it where it is not told otherwise.
@@ -60,8 +59,6 @@ class WorkerWithAvro(SecretsWorker):
     def prepare(self) -> None:
         super().prepare()
         self.link("kafka/cdc-secrets", self.site.home.secrets)
-        with zipfile.ZipFile(self.run / "plugins" / PLUGIN / "services.jar", "w") as jar:
-            jar.writestr("META-INF/services/org.apache.kafka.connect.storage.Converter", CONVERTER)
 
 
 @contextmanager

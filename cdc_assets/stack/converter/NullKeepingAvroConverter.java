@@ -1,0 +1,30 @@
+package cdc_assets;
+
+import io.apicurio.registry.utils.converter.AvroConverter;
+import io.apicurio.registry.utils.converter.avro.AvroData;
+import java.lang.reflect.Field;
+import java.util.Map;
+import org.apache.kafka.connect.errors.ConnectException;
+
+/**
+ * Apicurio's converter, which writes a NULL as NULL.
+ *
+ * Its own way is to write the default value of a nullable column in place of a NULL, and a reader cannot tell the two apart. It
+ * has a switch against that, as Confluent's has (ignore.default.for.nullables), and no setting that turns it.
+ * docs/adr/0101-own-connectors-in-avro.md
+ */
+public final class NullKeepingAvroConverter extends AvroConverter<Object> {
+    @Override
+    public void configure(Map<String, ?> configs, boolean isKey) {
+        super.configure(configs, isKey);
+        try {
+            Field data = AvroConverter.class.getDeclaredField("avroData");
+            data.setAccessible(true);
+            Field keepsNulls = AvroData.class.getDeclaredField("ignoreDefaultForNullables");
+            keepsNulls.setAccessible(true);
+            keepsNulls.setBoolean(data.get(this), true);
+        } catch (ReflectiveOperationException error) {
+            throw new ConnectException("This release of Apicurio's converter is not known here: it would write defaults for NULLs", error);
+        }
+    }
+}
