@@ -88,7 +88,7 @@ class Copy:
     def test(self, *files: str) -> int:
         """How many tests passed: all of the files."""
         done = self.python("-m", "pytest", "-q", "-p", "no:cacheprovider", *files, CDC_SOURCES="")
-        return int(re.findall(r"^(\d+) passed in", done, re.MULTILINE)[0])
+        return int(re.findall(r"^(\d+) passed\b", done, re.MULTILINE)[0])
 
     def tests_named(self) -> list[str]:
         """The files of tests in the page's last command."""
