@@ -43,8 +43,8 @@ class BuildPy(build_py):
 
 ENTRY_POINTS = {
     "console_scripts": ["cdc = cdc_assets.cli:main"],
-    # Projects that have this package installed: `dg list components` shows CdcSource.
-    "dagster_dg_cli.registry_modules": ["cdc_assets = cdc_assets.components"],
+    # Projects that have this package installed: `dg list components` shows cdc_assets.CdcSource.
+    "dagster_dg_cli.registry_modules": ["cdc_assets = cdc_assets"],
 }
 packages = find_packages(include=["cdc_assets", "cdc_assets.*", "spark", "spark.*"])
 if "editable_wheel" not in sys.argv:

@@ -1,4 +1,4 @@
-"""The Dagster Component door: `type: cdc_assets.components.CdcSource`."""
+"""The Dagster Component door: `type: cdc_assets.CdcSource`."""
 
 from cdc_assets.defs.components.cdc_source import CdcSource
 

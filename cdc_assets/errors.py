@@ -178,6 +178,10 @@ class RestoreError(CdcAssetsError):
     """A restore cannot be done as it is asked for; nothing that was there is touched."""
 
 
+class SubjectsError(CdcAssetsError):
+    """A schema registry does not answer, or takes a schema otherwise than asked."""
+
+
 class OnboardingError(CdcAssetsError):
     """Tables cannot be taken into (or out of) a running connector, or a step of it did not come to its end."""
 

@@ -44,6 +44,8 @@ SET_BY_STACK = frozenset(_WHAT) | {
 """What every embedded stack writes into `stack.json`: of no other variable is starting it a help."""
 OF_TRACES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_SERVICE_NAME")
 """What the stack remembers of a collector; its headers hold a key."""
+JMX = "CDC_JMX"
+"""`on`: the embedded JVMs serve figures of their own to Prometheus. CDC_JMX_CORE_KAFKA and the like say where one is served."""
 _OF_CORE = re.compile(r"CDC_CORE_(\w+)_(BOOTSTRAP|CONNECT)")
 
 
@@ -102,8 +104,8 @@ def user_definitions() -> str | None:
 
 
 def places_of_shell() -> dict[str, str]:
-    """What this shell names by CDC_SOURCES, CDC_DEFINITIONS, CDC_ALERTS, CDC_LAKE, CDC_VENDOR_DRIVERS and for traces, with whole
-    paths: the stack's processes have other working folders. An empty CDC_DEFINITIONS or CDC_ALERTS stays, as for traces."""
+    """What this shell names of sources, definitions, alerts, lake, drivers, JMX and traces, with whole paths: the processes
+    of the stack have other working folders. An empty CDC_DEFINITIONS or CDC_ALERTS stays, as for JMX and traces."""
     found = {}
     if os.environ.get("CDC_SOURCES"):
         found["CDC_SOURCES"] = str(sources_folder())
@@ -115,7 +117,7 @@ def places_of_shell() -> dict[str, str]:
         found["CDC_LAKE"] = str(Path(root).absolute())
     if drivers := os.environ.get("CDC_VENDOR_DRIVERS"):
         found["CDC_VENDOR_DRIVERS"] = drivers
-    return found | {name: os.environ[name] for name in OF_TRACES if name in os.environ}
+    return found | {name: os.environ[name] for name in (*OF_TRACES, JMX) if name in os.environ}
 
 
 def is_file_name(named: str) -> bool:
@@ -156,6 +158,16 @@ def lookup(name: str) -> str | None:
     if given is not None:
         return given.get(name)
     return os.environ.get(name) or _stack_environment().get(name)
+
+
+def jmx_addresses() -> dict[str, str]:
+    """Where JVMs serve figures of their own, by their names: those of the running stack, and what the environment says."""
+    found = {**_stack_environment(), **os.environ}
+    return {
+        name.removeprefix(f"{JMX}_").lower().replace("_", "-"): found[name]
+        for name in sorted(found)
+        if name.startswith(f"{JMX}_") and found[name]
+    }
 
 
 def address(name: str) -> str:

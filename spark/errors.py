@@ -139,6 +139,18 @@ class KeyDefinitionError(RebuildNeededError):
     """The columns that tell a table's rows apart are others than those that silver was folded by."""
 
 
+class BronzeExpiredError(SparkJobError):
+    """All events of a table are asked for, and bronze has given the first of them to the backup; nothing is written."""
+
+    def __init__(self, source: str, table: str, message: str) -> None:
+        super().__init__(message)
+        self.source, self.table = source, table
+
+
+class MaintenanceError(SparkJobError):
+    """A table does not hold what was found out of it a moment ago."""
+
+
 class ReplayError(SparkJobError):
     """A table cannot be made again from bronze, or not be put back as it was."""
 

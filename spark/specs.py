@@ -181,8 +181,7 @@ class SilverSpec(JsonSpec):
     `folded_limit` is the highest bronze version to fold; without it, everything that bronze has committed.
     `unavailable` is the connector's `unavailable.value.placeholder`: what stands for a value that an update did not
     change and the event does not hold; the default is Debezium's own.
-    `schema_changes` is what to do about changes of the source's schema (spark.schema.policy), `renamed` which columns
-    have been renamed: {old: new}.
+    `schema_changes` is what to do about changes of the source's schema (spark.schema.policy), `renamed` the columns {old: new}.
     `deletes` is hard or soft (the row stays, with `_cdc_deleted`); `truncate` is apply, soft, ignore or halt.
     Records that cannot be folded go to the table at `quarantine_path`; more than `quarantine_limit` of them stop the job.
     `schema_ids` are those of the records' schemas in the registry, where known (spark.delta.topic_commits).
@@ -193,7 +192,7 @@ class SilverSpec(JsonSpec):
     `generation` is what a table dropped and made again does not keep: its number in the source's catalogue, or the place in the
     log of its last DROP or CREATE (all of these places are `drops`); `renewed` and `orders` are the job's own (spark.schema);
     an order is a position up to which events are older than it, and the columns by name and number.
-    `portable`: the table gets no feature of Delta that other readers than Spark and delta-rs may lack.
+    `portable`: the table gets no feature of Delta that other readers than Spark and delta-rs may lack. `past`: see bronze/held.
     """
 
     source: str
@@ -223,6 +222,7 @@ class SilverSpec(JsonSpec):
     orders: tuple[Order, ...] = ()
     schema_ids: dict[str, list[int]] | None = None
     portable: bool = False
+    past: str = ""
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]

@@ -31,8 +31,8 @@ def refuse_source(platform: Platform, source: BaseSource) -> None:
         refuse_one_cluster(platform.core_kafka(source.cluster), platform.lake_kafka())
     if source.asked:
         refuse_other(platform, source.asked)
-        refuse_uncapturable(platform, source.asked)
     if source.captured:
+        refuse_uncapturable(platform, source.captured)
         _refuse_unprepared(platform, source.captured)
     for each in declared:
         refuse(difference_of(platform.connect(each.cluster), source, each.config))

@@ -20,6 +20,7 @@ from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.delta_log import of_epoch
 from spark.delta.commits import Committed
 from spark.delta.delta_rs import open_delta
+from spark.delta.floor import Floor, floors_of
 
 # Offsets per window of the first pass: batches end where a window ends.
 _WINDOW = 500
@@ -32,13 +33,14 @@ Windows = Mapping[int, Mapping[int, tuple[int, int]]]
 @dataclass(frozen=True)
 class BronzeSlice:
     """The rows of one epoch of a topic; `since` (microseconds) lets files be skipped by the timestamps in their statistics.
-    `id` is the table's own."""
+    `id` is the table's own. `floor`: up to where only an earlier backup has the topic."""
 
     dataset: Any
     topic: str
     epoch: int = 0
     since: int | None = None
     id: str = ""
+    floor: Floor | None = None
 
     def windows(self, ranges: Ranges) -> Windows:
         """First pass: where the records are, and how large."""
@@ -117,7 +119,8 @@ class BronzeSlice:
 def open_bronze(path: str, version: int, topic: str) -> BronzeSlice:
     """The slice of a topic at a version, of epoch 0."""
     table = open_delta(path, version=version)
-    return BronzeSlice(open_dataset(table, path), topic, id=str(table.metadata().id))
+    told = table.metadata()
+    return BronzeSlice(open_dataset(table, path), topic, id=str(told.id), floor=floors_of(told.configuration).get(topic))
 
 
 def oldest_timestamp(committed: Committed, topic: str, after_version: int | None) -> int | None:

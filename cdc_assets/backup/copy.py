@@ -20,7 +20,7 @@ from cdc_assets.backup.epochs import bronze_epochs, position_in_epoch
 from cdc_assets.backup.hour_object import HourObject
 from cdc_assets.backup.layout import Ranges, object_name, table_prefix
 from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject, facts_of
-from cdc_assets.backup.position import BackupPosition, backup_position, remember_newest
+from cdc_assets.backup.position import BackupPosition, backup_position, refuse_expired, remember_newest
 from cdc_assets.errors import BackupError
 from cdc_assets.quantity import quantity
 from cdc_assets.resources.delta_log import bronze_committed
@@ -47,8 +47,7 @@ def backup_table(store: ObjectStore, *, source: str, table: str, bronze_path: st
         BackupError: when bronze contradicts the backup; says what to do.
         StoreError: when the store does not take it; the next call goes on.
     """
-    started = time.monotonic()
-    written: list[Manifest] = []
+    started, written = time.monotonic(), list[Manifest]()
     backup = _TableBackup(store, source, table, bronze_path, form or BatchForm())
     while True:
         try:
@@ -93,6 +92,7 @@ class _TableBackup:
         bronze = open_bronze(self.bronze_path, committed.version, topic)
         bronze = replace(bronze, since=oldest_timestamp(committed, topic, at.version_of(bronze.id)))
         epochs, place = bronze_epochs(newest), f"{self.store.url}/{table_prefix(self.source, self.table)}"
+        refuse_expired(bronze.floor, at, place)
         for before, state in zip([None, *epochs], epochs, strict=False):
             if state.epoch < at.epoch:
                 continue

@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 
 from cdc_assets.backup.layout import is_batch_name, manifests_prefix, newest_key
 from cdc_assets.backup.manifest import Manifest
+from cdc_assets.errors import BackupError
+from cdc_assets.quantity import quantity
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.resources.object_store.errors import MissingObjectError
+from spark.delta.floor import Floor
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,22 @@ def backup_position(store: ObjectStore, *, source: str, table: str) -> BackupPos
     if key is None:
         return BackupPosition()
     return BackupPosition.after(Manifest.from_bytes(store.get(key), key=key))
+
+
+def refuse_expired(floor: Floor | None, at: BackupPosition, place: str) -> None:
+    """A backup that ends before what bronze has no more would have a hole: only an earlier one has these records.
+
+    Raises:
+        BackupError: saying where it ends.
+    """
+    if floor is None or floor.is_within(at.epoch, at.positions):
+        return
+    ends = f"ends at epoch {at.epoch} offsets {dict(at.positions)}" if at.epoch >= 0 else "is empty"
+    raise BackupError(
+        f"{place} {ends}, and bronze has given its first {quantity(floor.records, 'record')} (up to epoch {floor.epoch} offsets "
+        f"{dict(floor.positions)}) to an earlier backup, which alone has them: go on in that store and prefix (backup: in the "
+        "source's file), or copy its objects here first"
+    )
 
 
 def remember_newest(store: ObjectStore, manifest: Manifest) -> None:

@@ -44,7 +44,7 @@ def whole_readings(said: KeptNotifications) -> dict[str, WholeReading]:
             continue
         if each.type == "STARTED":
             began, read = each.at_ms, {}
-        elif each.table and each.data.get("status") in FINE:
+        elif each.table and each.tells_rows and each.data.get("status") in FINE:
             read[each.table] = each.rows
         elif each.type == "COMPLETED" and began is not None:
             found |= {table: WholeReading(rows, began, each.at_ms) for table, rows in read.items()}

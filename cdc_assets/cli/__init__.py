@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_assets.cli.command_log import record_command
 from cdc_assets.cli.lazy_group import LazyGroup
 from cdc_assets.errors import ON_PURPOSE
+from cdc_assets.resources.expired import on_expired
+
+if TYPE_CHECKING:
+    from cdc_assets.resources.platform import Platform
+    from spark.errors import BronzeExpiredError
 
 _HELP = """Carries databases into a lake, and shows that nothing is lost on the way.
 
@@ -48,8 +53,15 @@ def cdc(
     """Options before the verb."""
 
 
+def _bring_back(platform: Platform, error: BronzeExpiredError) -> bool:
+    from cdc_assets.restore.past_records import bring_back_for_job
+
+    return bring_back_for_job(platform, error)
+
+
 def main() -> None:
     """Run the command line."""
+    on_expired(_bring_back)
     try:
         with record_command(sys.argv[1:]):
             # By its name: started as `python -m` by the launcher, it would give the shell a completion for that.

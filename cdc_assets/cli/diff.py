@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
+from cdc_assets.cli.experimental import tell_experimental
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.quantity import quantity
 
@@ -31,6 +32,7 @@ def apply(
     output: Output = Format.text,
 ) -> None:
     """Bring the connectors to what is declared. Connect validates first. Only what differs is applied."""
+    tell_experimental(chosen_sources(sources or ()))
     if dry_run:
         raise typer.Exit(2 if _preview(sources, output) == 2 else 0)
     from cdc_assets.apply.apply_sources import bring_sources

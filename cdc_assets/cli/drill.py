@@ -18,6 +18,7 @@ from cdc_assets.registry.models import BaseSource
 if TYPE_CHECKING:
     from cdc_assets.restore.drill_record import Drill
 
+_PLANNED = ("source", "table", "version", "records", "objects", "bytes", "problem")
 _SHOWN = ("source", "table", "version", "rows", "differing", "problem")
 
 
@@ -28,6 +29,7 @@ def drill(
     ] = None,
     last: Annotated[bool, typer.Option("--last", help="Print what the last drill has found, and do nothing.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the restored tables where they are.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be restored and compared; do nothing.")] = False,
     output: Output = Format.text,
 ) -> None:
     """Restore the newest backup into a scratch lake and compare it with silver as it was there.
@@ -35,10 +37,15 @@ def drill(
     Exit 1 when a row differs, or a table cannot be restored. The lake itself is only read.
     """
     settings.export_stack_environment()
+    if dry_run and (last or keep):
+        raise typer.BadParameter("--dry-run does nothing: give it without --last and --keep")
     with report_errors():
         sources = [source for source in chosen_sources(chosen or ()) if chosen or source.backup is not None]
         if not sources:
             raise NothingToRunError("no source declares a backup: there is nothing to drill (backup: in its file)")
+        if dry_run:
+            _print_plans(sources, output)
+            return
         found = [each for source in sources if (each := _last(source) if last else _drill(source, keep))]
     if is_data(output):
         print_document([each.to_json() for each in found], output)
@@ -50,6 +57,16 @@ def drill(
                 f"{each.source}: {each.moment}, {each.seconds / 60:.1f} minutes, {quantity(each.bytes, 'byte')} of backup"
             )
     if not all(each.is_equal for each in found):
+        raise typer.Exit(1)
+
+
+def _print_plans(sources: list[BaseSource], output: Format) -> None:
+    from cdc_assets.resources.platform import Platform
+    from cdc_assets.restore.drill_source import plan_drill
+
+    plans = [plan.to_json(source.name) for source in sources for plan in plan_drill(Platform(), source)]
+    print_rows(plans, output, narrow=_PLANNED)
+    if any(plan["problem"] for plan in plans):
         raise typer.Exit(1)
 
 

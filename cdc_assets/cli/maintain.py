@@ -91,11 +91,11 @@ def _plans(chosen: list[str] | tuple[str, ...]) -> Iterator[dict[str, Any]]:
 
 
 def _outcomes(chosen: list[str] | tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    from cdc_assets.maintenance.maintain_source import maintain_source
     from cdc_assets.resources.platform import Platform
+    from cdc_assets.restore.maintained_source import maintain_with_backup
 
     for source, tables in _sources(chosen):
-        for table, done in maintain_source(Platform(), source, tables):
+        for table, done in maintain_with_backup(Platform(), source, tables):
             print(f"{table.name}: {_sentence(done)}", file=sys.stderr, flush=True)
             yield {
                 "table": table.name,

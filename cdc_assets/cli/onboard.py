@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
+from cdc_assets.cli.experimental import tell_experimental
 from cdc_assets.cli.onboard_plan import Asked, commits, print_plan
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.progress import console
@@ -68,7 +69,7 @@ def _do(asked: Asked, *, resume: bool, rollback: bool, dry_run: bool, output: st
     from cdc_assets.resources.platform import Platform
 
     source, tables, route = asked.source, asked.tables, asked.route
-    chosen_sources([source])
+    tell_experimental(chosen_sources([source]))
     if bool(tables) == (resume or rollback):
         raise typer.BadParameter("name tables to begin, or give --resume or --rollback alone to end what was begun")
     if dry_run:

@@ -59,6 +59,8 @@ def preflight(
 
 
 def _print(report: Report, *, verbose: bool, safe_alone: bool) -> None:
+    if report.experimental:
+        print(f"{report.source}: {report.experimental}")
     shown = [f for f in report.findings if (verbose or f.level != "ok") and (f.safe or not safe_alone)]
     for found in shown:
         print(f"{report.source}: {found.level}: {found.check}: {found.subject} {found.message}")

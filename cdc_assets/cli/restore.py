@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_assets import settings
+from cdc_assets import names, settings
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.cli.exit_codes import report_errors
 from cdc_assets.cli.option_group import group_options
 from cdc_assets.cli.output_formats import Format, Output, print_rows
 from cdc_assets.cli.progress import console
-from cdc_assets.errors import RestoreError
-from cdc_assets.registry.models import BaseSource
 
 if TYPE_CHECKING:
-    from cdc_assets.registry.backup_store import BackupStore
     from cdc_assets.restore.restore_request import RestoredTable, RestoreRequest
 
 _SHOWN = ("table", "outcome", "records", "objects", "bytes", "epoch", "positions")
@@ -39,7 +35,14 @@ class RestoreOptions:
     skip_damaged: Annotated[
         bool, typer.Option("--skip-damaged", help="Restore damaged tables as well, without their damaged objects.")
     ] = False
-    topics: Annotated[bool, typer.Option("--topics", help="Instead of tables: topics that are gone.")] = False
+    keys: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help='Only rows of this key: 42, or {"a": 1, "b": "x"}; may be given again. With --into.'),
+    ] = None
+    past: Annotated[
+        bool, typer.Option("--past", help="Only what bronze has given to the backup (bronze.keep), beside the lake, for a day.")
+    ] = False
+    topics: Annotated[bool, typer.Option("--topics", help="Instead of tables: topics and schemas that are gone.")] = False
     connectors: Annotated[
         bool, typer.Option("--connectors", help="Instead of tables: connectors that are gone, with their offsets.")
     ] = False
@@ -68,6 +71,9 @@ def restore(
         _restore_clusters(source, tables or [], choice, dry_run, output)
         return
     with report_errors():
+        if choice.past:
+            print_rows(_bring_back(source, tables or [], choice, dry_run), output, narrow=("table", "outcome", "records"))
+            return
         request = _request(source, tables or [], choice)
         rows = _plan(request) if dry_run else _restore(request, needs_spark=choice.into is not None)
     print_rows([row.to_json() for row in rows], output, narrow=_SHOWN)
@@ -77,11 +83,32 @@ def restore(
         raise typer.Exit(1)
 
 
+def _bring_back(name: str, tables: list[str], choice: RestoreOptions, dry_run: bool) -> list[dict[str, Any]]:
+    from cdc_assets.resources.platform import Platform
+    from cdc_assets.restore.past_records import bring_back, floor_of_table
+    from cdc_assets.restore.restore_source import tables_of
+
+    if choice.into or choice.to or choice.skip_damaged or choice.keys:
+        raise typer.BadParameter(
+            "--past is up to where bronze begins, and whole: give it without --into, --to, --keys and --skip-damaged"
+        )
+    (source,) = chosen_sources([name])
+    platform, rows = Platform(), []
+    for table in tables_of(source, tables):
+        floor = floor_of_table(platform.lake, source, table)
+        found = None if dry_run else bring_back(platform, source, table, console.print)
+        outcome = found.outcome if found else "gone" if floor else "there"
+        rows.append({"table": names.table_name(table), "outcome": outcome, "records": floor.records if floor else 0})
+    return rows
+
+
 def _restore_clusters(name: str, tables: list[str], choice: RestoreOptions, dry_run: bool, output: Format) -> None:
     from cdc_assets.cli.restore_clusters import restore_clusters
 
-    if tables or choice.into or choice.to or choice.skip_damaged:
-        raise typer.BadParameter("--topics and --connectors are of the whole source: give them without tables, --into or --to")
+    if tables or choice.into or choice.to or choice.skip_damaged or choice.keys or choice.past:
+        raise typer.BadParameter(
+            "--topics and --connectors are of the whole source: give them without tables, --into, --to or --past"
+        )
     (source,) = chosen_sources([name])
     with report_errors():
         restore_clusters(source, topics=choice.topics, connectors=choice.connectors, dry_run=dry_run, output=output)
@@ -89,37 +116,11 @@ def _restore_clusters(name: str, tables: list[str], choice: RestoreOptions, dry_
 
 def _request(name: str, tables: list[str], choice: RestoreOptions) -> RestoreRequest:
     from cdc_assets.resources.platform import Platform
-    from cdc_assets.restore.cut_points import restore_points
-    from cdc_assets.restore.restore_request import RestoreRequest
-    from cdc_assets.restore.restore_source import tables_of
+    from cdc_assets.restore.restore_wish import RestoreWish, make_request
 
     (source,) = chosen_sources([name])
-    chosen, store = tables_of(source, tables), Platform().store(_backup_store(source))
-    return RestoreRequest(
-        source,
-        chosen,
-        store,
-        _lake(choice.into),
-        points=restore_points(store, source, chosen, choice.to),
-        skip_damaged=choice.skip_damaged,
-        is_successor=choice.into is None,
-    )
-
-
-def _backup_store(source: BaseSource) -> BackupStore:
-    if source.backup is None:
-        raise RestoreError(f"source {source.name} declares no backup: there is nothing to restore it from (backup: in its file)")
-    return source.backup.store
-
-
-def _lake(into: str | None) -> str:
-    """The lake of the settings, or another one; a folder may be named from where the shell is."""
-    if into is None:
-        return settings.lake()
-    lake = settings.check_lake(into if "://" in into else str(Path(into).absolute()))
-    if lake == settings.lake():
-        raise RestoreError(f"--into {into} is the lake itself: without --into its tables are restored where there are none")
-    return lake
+    wish = RestoreWish(tuple(tables), choice.into, choice.to, choice.skip_damaged, tuple(choice.keys or ()))
+    return make_request(Platform(), source, wish)
 
 
 def _plan(request: RestoreRequest) -> list[RestoredTable]:

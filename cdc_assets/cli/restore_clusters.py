@@ -13,22 +13,35 @@ if TYPE_CHECKING:
 
 
 def restore_clusters(source: BaseSource, *, topics: bool, connectors: bool, dry_run: bool, output: Format) -> None:
-    """Topics first: connectors go on behind them."""
+    """Schemas first, which topics are read with; then topics, and connectors, which go on behind them."""
     answer: dict[str, Any] = {"source": source.name, "dry_run": dry_run}
     if topics:
+        answer["subjects"] = _subjects(source, dry_run)
         answer["topics"] = _topics(source, dry_run)
     if connectors:
         answer["connectors"] = _connectors(source, dry_run)
     if is_data(output):
         print_document(answer, output)
         return
+    done = "would be restored" if dry_run else "restored"
+    for each in answer.get("subjects", ()):
+        print(f"{each['subject']} ({each['registry']}): {quantity(each['versions'], 'version')} {done}")
     for each in answer.get("topics", ()):
-        done = "would be restored" if dry_run else "restored"
         print(f"{each['topic']} ({each['cluster']}) {each['why']}: {quantity(each['records'], 'record')} {done}")
     if topics and not answer["topics"]:
         print(f"{source.name}: every topic is there")
     for each in answer.get("connectors", ()):
         print(f"{each['connector']} {each['way']}: {each['reason']}")
+
+
+def _subjects(source: BaseSource, dry_run: bool) -> list[dict[str, Any]]:
+    from cdc_assets.resources.platform import Platform
+    from cdc_assets.restore.lost_subjects import plan_subjects, restore_subjects
+    from cdc_assets.restore.topic_plan import backup_store
+
+    store = backup_store(Platform(), source)
+    plans = plan_subjects(store, source) if dry_run else restore_subjects(store, source, _say)
+    return [plan.to_json() for plan in plans]
 
 
 def _topics(source: BaseSource, dry_run: bool) -> list[dict[str, Any]]:

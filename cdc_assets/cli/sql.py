@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Iterator
 from enum import Enum
 from typing import Annotated, Any
 
@@ -35,20 +36,33 @@ def sql(
     show_sensitive: Annotated[
         bool, typer.Option("--show-sensitive", help="Values of sensitive columns, and records of their tables, as they are.")
     ] = False,
+    register: Annotated[
+        bool,
+        typer.Option("--register", help="Make views in the Spark server's catalog, for all its clients: silver_SOURCE.TABLE."),
+    ] = False,
 ) -> None:
     """Ask the lake's tables in SQL: silver.SOURCE.TABLE, bronze.SOURCE; without a statement, list them.
 
-    Read by DuckDB, without Spark. Nothing is written.
+    Read by DuckDB, without Spark. No table is written.
     """
     from cdc_assets.resources.platform import Platform
 
     settings.export_stack_environment()
     platform = Platform()
     tables = _tables(platform.lake, cut)
+    if register:
+        _register(tables, platform, output, show_sensitive=show_sensitive)
+        return
     if statement is None:
         _print_tables(tables, output)
         return
     text = sys.stdin.read() if statement == "-" else statement
+    for answer in _ask(text, tables, platform, limit=limit, spark=spark, show_sensitive=show_sensitive):
+        _print_answer(answer, output, limit)
+
+
+def _ask(text: str, tables: list[Any], platform: Any, *, limit: int, spark: bool, show_sensitive: bool) -> Iterator[Any]:
+    """The answer of each statement, once the one before has been printed."""
     if spark:
         from cdc_assets.lake_sql.spark_queries import query_by_spark as query
 
@@ -59,7 +73,20 @@ def sql(
 
         statements = statements_of(text)
     for each in statements:
-        _print_answer(query(each, tables, platform, limit=limit, show_sensitive=show_sensitive), output, limit)
+        yield query(each, tables, platform, limit=limit, show_sensitive=show_sensitive)
+
+
+def _register(tables: list[Any], platform: Any, output: SqlFormat, *, show_sensitive: bool) -> None:
+    from cdc_assets.lake_sql.answer import hidden_columns
+    from cdc_assets.lake_sql.spark_names import register_names
+
+    done = register_names(tables, platform, show_sensitive=show_sensitive)
+    rows = [{"name": name, "table": table.name, "path": table.path} for name, table in done.made.items()]
+    _print(["name", "table", "path"], rows, output, narrow=["name", "table"])
+    if done.dropped:
+        print(f"dropped: {', '.join(done.dropped)}", file=sys.stderr)
+    if hidden := [] if show_sensitive else hidden_columns([*done.made.values()]):
+        print(f"hashes in these views: {', '.join(hidden)}; --show-sensitive makes them with the values", file=sys.stderr)
 
 
 def _tables(lake: str, cut: str | None) -> list[Any]:

@@ -46,6 +46,7 @@ def status(
         "rss_bytes": sum(c["rss_bytes"] or 0 for c in components),
         "registry": found.news.to_json() if found.news is not None else None,
         "tables": found.tables,
+        "experimental": found.experimental,
     }
     said = judge(answer, found) if answer["tables"] else []
     if is_data(output):
@@ -114,6 +115,8 @@ def _print(answer: dict[str, Any], said: Sequence[CheckVerdict]) -> None:
         return
     console.print(f"{answer['rss_bytes'] / 2**20:.0f} MB in all; state in {answer['home']}")
     print_chains(console, answer["tables"])
+    for source, warning in answer["experimental"].items():
+        console.print(f"{source}: {warning}", style="yellow", markup=False)
     print_verdicts(console, [each for each in said if each.state != NOT_RUN])
     if "checks_unknown" in answer:
         console.print(f"what the checks say is not known: {answer['checks_unknown']}", style="yellow", markup=False)

@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from cdc_assets.cli.chosen_sources import chosen_sources
 from cdc_assets.cli.dagster_news import dagster_news
 from cdc_assets.cli.status_spark import foreign_spark
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.kinds import experimental_warnings
 from cdc_assets.resources.dagster_answers import DagsterAnswers
 from cdc_assets.running_dagster.news import RegistryNews
 from cdc_assets.volumetry.check_verdicts import CheckVerdict, check_verdicts
@@ -22,13 +24,14 @@ from cdc_assets.volumetry.check_verdicts import CheckVerdict, check_verdicts
 @dataclass(frozen=True)
 class Answers:
     """As found. `checks_unknown` says why Dagster could not be asked for them; empty where it was. `spark` are rows about a
-    server of yours."""
+    server of yours. `experimental`: why nobody should rely on a source's kind yet, by the source."""
 
     news: RegistryNews | None = None
     tables: list[dict[str, Any]] = field(default_factory=list)
     checks: list[CheckVerdict] = field(default_factory=list)
     checks_unknown: str = ""
     spark: list[dict[str, Any]] = field(default_factory=list)
+    experimental: dict[str, str] = field(default_factory=dict)
 
 
 @contextmanager
@@ -44,7 +47,7 @@ def ask(*, tables: bool) -> Iterator[Callable[[], Answers]]:
             if chains is None or checks is None or (told and told.broken):
                 return Answers(told, spark=spark.result())
             said, unknown = checks.result()
-            return Answers(told, chains.result(), said, unknown, spark.result())
+            return Answers(told, chains.result(), said, unknown, spark.result(), experimental_warnings(chosen_sources()))
 
         yield wait
 

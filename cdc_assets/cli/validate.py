@@ -11,7 +11,7 @@ import typer
 
 from cdc_assets import settings
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
-from cdc_assets.kinds import experimental_warning
+from cdc_assets.kinds import experimental_warnings
 from cdc_assets.names import table_name
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.base_table import Table
@@ -41,14 +41,14 @@ def validate(
     foreign = [sentence for source in sources for table in source.tables for sentence in _portability(source, table)]
     if is_data(output):
         found = {s.name: [table_name(t) for t in s.tables] for s in sources}
-        experimental = {s.name: warning for s in sources if (warning := experimental_warning(s))}
+        experimental = experimental_warnings(sources)
         print_document({"valid": True, "sources": found, "experimental": experimental, "not_portable": foreign}, output)
         return
     for source in sources:
         listed = ", ".join(table_name(table) for table in source.tables)
         print(f"{source.name}: {quantity(len(source.tables), 'table')} ({listed})")
-        if warning := experimental_warning(source):
-            print(f"{source.name}: {warning}")
+        for name, warning in experimental_warnings([source]).items():
+            print(f"{name}: {warning}")
     for sentence in foreign:
         print(f"warning: {sentence}", file=sys.stderr)
     print(f"{quantity(len(sources), 'source')} in {place}: valid")

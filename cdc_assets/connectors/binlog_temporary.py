@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cdc_assets import names
-from cdc_assets.connectors.capture import config_of_kind
+from cdc_assets.connectors.beside import beside_config
 from cdc_assets.connectors.debezium_common import exact_pattern, server_id_of
-from cdc_assets.connectors.kept_settings import beside_settings, keep_running
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import CapturedSource
 
@@ -40,19 +38,10 @@ def definitions_config(source: CapturedSource, tables: Sequence[Table]) -> dict[
 
 
 def _beside(source: CapturedSource, tables: Sequence[Table]) -> dict[str, str]:
-    alone = source.model_copy(update={"tables": tuple(tables)})
-    config = keep_running(beside_settings(alone, config_of_kind(alone)), None)
-    name = names.temporary(config["name"])
-    kept = {key: value for key, value in config.items() if not key.startswith(("signal.", "heartbeat."))}
+    config = beside_config(source, tables)
     return {
-        **kept,
-        "name": name,
-        "database.server.id": str(server_id_of(name)),
+        **config,
+        "database.server.id": str(server_id_of(config["name"])),
         "database.include.list": ",".join(sorted({exact_pattern(table.id.schema) for table in tables})),
         "table.include.list": ",".join(exact_pattern(*table.id) for table in tables),
-        "schema.history.internal.kafka.topic": names.temporary_schema_history_topic(source),
-        "schema.history.internal.store.only.captured.tables.ddl": "true",
-        "schema.history.internal.store.only.captured.databases.ddl": "true",
-        # Two connectors with one topic prefix in one worker would register one and the same JMX bean.
-        "custom.metric.tags": "role=onboard",
     }

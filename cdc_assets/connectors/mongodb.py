@@ -35,6 +35,7 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "database.include.list": ",".join(sorted({common.table_pattern(t.id.schema) for t in source.tables})),
         "collection.include.list": ",".join(common.table_pattern(*t.id) for t in source.tables),
         "capture.mode": _CAPTURE_MODES[database.images],
+        **common.notification_settings(source),
         # A resume token of long ago is gone from the oplog: an idle collection must move on as well.
         "heartbeat.interval.ms": common.heartbeat_ms(source),
         **records,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cdc_assets import names
-from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.captured_events import ReadEvent, event_reader, read_json_event
 from cdc_assets.resources.kafka import KafkaCluster, Record, TopicState
 
@@ -36,18 +36,21 @@ class Notification:
     type: str
     data: dict[str, str]
     at_ms: int = 0
+    scope: tuple[str, ...] = ()
+    """What the connector says before schema and table: SQL Server's and Oracle's their database."""
 
     @classmethod
-    def of(cls, record: Record, read: ReadEvent = read_json_event) -> Notification:
+    def of(cls, record: Record, read: ReadEvent = read_json_event, scope: tuple[str, ...] = ()) -> Notification:
         """From its record in the topic."""
         value = read(record.value)
         data = value.get("additional_data") or {}
-        return cls(value["id"], value["aggregate_type"], value["type"], data, record.timestamp)
+        return cls(value["id"], value["aggregate_type"], value["type"], data, record.timestamp, scope)
 
     @property
     def table(self) -> str:
         """The table that was read: `schema.table`; empty where it is about another thing."""
-        return self.data.get("scanned_collection", "") if self.type == "TABLE_SCAN_COMPLETED" else ""
+        told = self.data.get("scanned_collection", "") if self.type == "TABLE_SCAN_COMPLETED" else ""
+        return told.removeprefix("".join(f"{part}." for part in self.scope))
 
     @property
     def is_table_again(self) -> bool:
@@ -55,6 +58,11 @@ class Notification:
         return (
             self.aggregate == INCREMENTAL and self.id.startswith(AGAIN) and bool(self.table) and self.data.get("status") in FINE
         )
+
+    @property
+    def tells_rows(self) -> bool:
+        """Whether it says how many rows were read."""
+        return "total_rows_scanned" in self.data
 
     @property
     def rows(self) -> int:
@@ -91,22 +99,20 @@ def read_notifications(core: KafkaCluster, sources: Iterable[BaseSource]) -> dic
     Raises:
         KafkaError: one of them cannot be read.
     """
-    topics = {names.notification_topic(source): source for source in sources if source.captured}
+    topics = {names.notification_topic(source): source.captured for source in sources if source.captured}
     states = core.states(list(topics))
     found: dict[str, list[Record]] = {topic: [] for topic in states}
     for topic, record in core.records_of({topic: state.ranges for topic, state in states.items()}):
         found[topic].append(record)
-    return {
-        topics[topic].name: _notifications(records, states[topic], event_reader(topics[topic]))
-        for topic, records in found.items()
-    }
+    return {topics[topic].name: _notifications(records, states[topic], topics[topic]) for topic, records in found.items()}
 
 
-def _notifications(records: list[Record], state: TopicState, read: ReadEvent) -> KeptNotifications:
+def _notifications(records: list[Record], state: TopicState, source: CapturedSource) -> KeptNotifications:
     oldest: dict[int, int] = {}
     for record in records:
         oldest.setdefault(record.partition, record.timestamp)
-    return KeptNotifications(in_order(Notification.of(record, read) for record in records), _whole_since(state, oldest))
+    read, scope = event_reader(source), source.database.signal_scope
+    return KeptNotifications(in_order(Notification.of(record, read, scope) for record in records), _whole_since(state, oldest))
 
 
 def _whole_since(state: TopicState, oldest: Mapping[int, int]) -> int | None:

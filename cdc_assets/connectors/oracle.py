@@ -25,6 +25,7 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "lob.enabled": str(database.lobs).lower(),
         "table.include.list": ",".join(common.table_pattern(*t.id) for t in source.tables),
         **schema_history(source),
+        **common.notification_settings(source),
         # Moves the mining start on while nothing of ours is written: old archived logs may then be deleted.
         "heartbeat.interval.ms": common.heartbeat_ms(source),
         **common.value_settings(source.values),

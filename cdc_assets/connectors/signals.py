@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 
+from cdc_assets import names
 from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.models import CapturedSource
 from spark.delta.identifiers import double_quote, text_literal
 
 _UNPARSED = re.compile(r"""[\s.'"`]""")
 
 
-def collection(table: TableId) -> str:
-    """A regular expression over the table's whole name."""
-    return r"\.".join(re.escape(part) for part in table)
+def collection(source: CapturedSource, table: TableId) -> str:
+    """What a signal's `data-collections` has of it: a regular expression over its whole name, or that name."""
+    if not source.database.signals_take_patterns:
+        return names.collection(source, table)
+    return r"\.".join(re.escape(part) for part in (*source.database.signal_scope, *table))
 
 
 def own_rows_condition(table: TableId) -> str:

@@ -26,6 +26,7 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         "table.include.list": ",".join(common.table_pattern(*t.id) for t in source.tables),
         "snapshot.isolation.mode": database.snapshot_isolation,
         **schema_history(source),
+        **common.notification_settings(source),
         "heartbeat.interval.ms": common.heartbeat_ms(source),
         **common.value_settings(source.values),
         **common.record_settings(source),

@@ -13,6 +13,7 @@ from cdc_assets.defs.old_runs import build_old_runs
 from cdc_assets.defs.onboarding_jobs import build_onboarding_jobs
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.replay_job import build_replay_job
+from cdc_assets.defs.restore_job import build_restore_job
 from cdc_assets.defs.sensors.alerts import build_alert_sensors
 from cdc_assets.defs.sensors.traces import build_trace_sensors
 from cdc_assets.registry.models import BaseSource
@@ -27,7 +28,7 @@ def build_code_location(sources: Iterable[BaseSource], declared_in: Path | None 
     return dg.Definitions.merge(
         *chains,
         dg.Definitions(
-            jobs=[*build_overall_jobs(), *build_onboarding_jobs(), build_replay_job(), old_runs],
+            jobs=[*build_overall_jobs(), *build_onboarding_jobs(), build_replay_job(), build_restore_job(), old_runs],
             schedules=[each_night],
             sensors=[*build_alert_sensors(), *build_trace_sensors()],
             resources={"platform": PlatformResource()},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from cdc_assets.kinds.kind import Kind, Part
@@ -16,6 +16,7 @@ __all__ = [
     "Part",
     "expect",
     "experimental_warning",
+    "experimental_warnings",
     "kind_of",
     "names_with",
 ]
@@ -30,6 +31,10 @@ _Model = TypeVar("_Model")
 
 class HasKind(Protocol):
     """A source, as the table sees it."""
+
+    @property
+    def name(self) -> str:
+        """What the registry calls it."""
 
     @property
     def kind_name(self) -> str:
@@ -56,6 +61,11 @@ def experimental_warning(source: HasKind) -> str:
     """What a user is told of a kind that nobody should rely on yet; empty for all others."""
     row = kind_of(source)
     return f"kind {row.name} is experimental: {row.experimental}" if row.experimental else ""
+
+
+def experimental_warnings(sources: Iterable[HasKind]) -> dict[str, str]:
+    """The same of each source that has one, by its name."""
+    return {source.name: warning for source in sources if (warning := experimental_warning(source))}
 
 
 def names_with(part: str) -> list[str]:

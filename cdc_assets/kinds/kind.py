@@ -68,7 +68,8 @@ class Kind:
     """How column types are written (spark.types.type_rules)."""
 
     database: Part | None = None
-    """`(config) -> SourceDatabase`: its catalogue, and questions to its log (resources.databases). None: columns are declared."""
+    """`(config) -> SourceDatabase`: its catalogue, and questions to its log (resources.databases). None: columns are
+    declared, or translated (`columns`)."""
     cut: Part | None = None
     """`(database, *, statement_timeout)`: its rows at one exact moment (resources.databases.cuts)."""
     rows: Part | None = None
@@ -77,6 +78,10 @@ class Kind:
     """`(config) -> RowReader`: rows page by page (resources.rows)."""
     connection: Part | None = None
     """`(config) -> Connection`: pages by SQL, and questions of preflight (resources.rows)."""
+    columns: Part | None = None
+    """`(config) -> TranslatedCatalogue`: columns where a table declares none (resources.columns)."""
+    by_sample: bool = False
+    """They are what a sample of rows tells: what silver has already stands."""
     carry: Part | None = None
     """`(LogMarker) -> CarriedPlace`: carries a place of the log to the core's topics (volumetry.log_position)."""
     witness: Part | None = None

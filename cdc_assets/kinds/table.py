@@ -81,6 +81,7 @@ MARIADB = Kind(
     signals=Part("cdc_assets.resources.databases.mariadb_capture:MariaDbSignals"),
     incarnation=Part("cdc_assets.identity.mariadb:verdict"),
     onboarding=Part("cdc_assets.onboarding.kinds.mariadb:MariaDbKind"),
+    windows=Part("cdc_assets.resources.databases.mariadb_windows:read_windows"),
     adoption=Part("cdc_assets.adoption.mariadb_adoption:MariaDbAdoption"),
     traces=Part("cdc_assets.removal.binlog:mariadb_traces"),
     **_BY_BINLOG,
@@ -96,6 +97,7 @@ MYSQL = Kind(
     debezium="mysql.MySqlConnector",
     binlog="MySQL",
     connection=Part("cdc_assets.resources.rows.mysql:MySqlConnection"),
+    columns=Part("cdc_assets.resources.columns.mysql:MySqlColumns"),
     witness=Part("cdc_assets.volumetry.binlog_changes:mysql_witness"),
     preflight=Part("cdc_assets.preflight.mysql_inspection:inspect"),
     onboarding=Part("cdc_assets.onboarding.kinds.mysql:MySqlKind"),
@@ -113,7 +115,10 @@ SQLSERVER = Kind(
     plain_patterns=True,
     plugin="debezium-sqlserver",
     connection=Part("cdc_assets.resources.rows.sqlserver:SqlServerConnection"),
+    columns=Part("cdc_assets.resources.columns.sqlserver:SqlServerColumns"),
     preflight=Part("cdc_assets.preflight.sqlserver_inspection:inspect"),
+    carry=Part("cdc_assets.volumetry.marker_row:carry_by_row"),
+    onboarding=Part("cdc_assets.onboarding.kinds.sqlserver:SqlServerKind"),
     **_IN_PAGES,
 )
 ORACLE = Kind(
@@ -126,7 +131,10 @@ ORACLE = Kind(
     plain_patterns=True,
     vendor_plugin="debezium-oracle",
     connection=Part("cdc_assets.resources.rows.oracle:OracleConnection"),
+    columns=Part("cdc_assets.resources.columns.oracle:OracleColumns"),
     preflight=Part("cdc_assets.preflight.oracle_inspection:inspect"),
+    carry=Part("cdc_assets.volumetry.marker_row:carry_by_row"),
+    onboarding=Part("cdc_assets.onboarding.kinds.oracle:OracleKind"),
     **_IN_PAGES,
 )
 MONGODB = Kind(
@@ -140,7 +148,11 @@ MONGODB = Kind(
     has_schema_history=False,
     envelope="debezium-mongodb",
     pages=Part("cdc_assets.resources.rows.mongodb:MongoDbReader"),
+    columns=Part("cdc_assets.resources.columns.mongodb:MongoDbColumns"),
+    by_sample=True,
     preflight=Part("cdc_assets.preflight.mongodb_inspection:inspect"),
+    carry=Part("cdc_assets.volumetry.marker_row:carry_by_row"),
+    onboarding=Part("cdc_assets.onboarding.kinds.mongodb:MongoDbKind"),
     **_IN_PAGES,
 )
 TOPICS = Kind(

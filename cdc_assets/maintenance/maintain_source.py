@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
 
-from cdc_assets.errors import MissingAddressError, NothingToRunError, SparkRunError, TableFailuresError
+from cdc_assets import names
+from cdc_assets.errors import MissingAddressError, NothingToRunError, SparkRunError, StoreError, TableFailuresError
 from cdc_assets.maintenance.maintained_tables import MaintainedTable, tables_in_lake
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
+from spark.maintenance.maintenance_spec import MaintenanceSpec
+from spark.maintenance.old_records import OldRecords
 
 if TYPE_CHECKING:
     from spark.maintenance.by_spark import Step
     from spark.maintenance.maintenance_spec import Maintained, MaintenancePlan
 
+FindOld: TypeAlias = Callable[[Platform, BaseSource], tuple[OldRecords, Mapping[str, str]] | None]
 _BUSY_SECONDS = 5.0
 
 
@@ -31,9 +36,9 @@ def plan_source(lake: str, source: BaseSource, wanted: Sequence[str] = ()) -> It
 
 
 def maintain_source(
-    platform: Platform, source: BaseSource, wanted: Sequence[str] = ()
+    platform: Platform, source: BaseSource, wanted: Sequence[str] = (), find_old: FindOld | None = None
 ) -> Iterator[tuple[MaintainedTable, Maintained]]:
-    """Do it, table after table.
+    """Do it, table after table. `find_old` tells which records of the change log may go, and of which tables none may.
 
     Raises:
         TableBusyError: somebody else maintains the source.
@@ -53,13 +58,30 @@ def maintain_source(
     with table_lock("maintenance", source.name, "all", deadline=_BUSY_SECONDS):
         for table in _chosen(platform.lake, source, wanted):
             try:
-                done = maintain(table.spec, by_spark)
+                spec, left = _with_old_records(platform, source, table, find_old)
+                done = maintain(spec, by_spark)
             except Exception as error:  # noqa: BLE001 - one table's failure is its own, and told when the others are done
                 failures[table.name] = f"{type(error).__name__}: {str(error)[:500]}"
                 continue
-            yield table, done
+            yield table, replace(done, given_up={**done.given_up, **left})
     if failures:
         raise TableFailuresError("maintenance", failures)
+
+
+def _with_old_records(
+    platform: Platform, source: BaseSource, table: MaintainedTable, find_old: FindOld | None
+) -> tuple[MaintenanceSpec, dict[str, str]]:
+    """The change log's spec with the records that may go, and of which tables none may, and why."""
+    if find_old is None or table.spec.path != names.bronze_path(platform.lake, source):
+        return table.spec, {}
+    try:
+        found = find_old(platform, source)
+    except StoreError as error:
+        return table.spec, {"old records": str(error)}
+    if found is None:
+        return table.spec, {}
+    old, left = found
+    return replace(table.spec, old_records=old), {f"old records of {name}": reason for name, reason in left.items()}
 
 
 def _chosen(lake: str, source: BaseSource, wanted: Sequence[str]) -> list[MaintainedTable]:

@@ -26,6 +26,12 @@ from cdc_assets.names.lake_paths import (
     ledger_path as ledger_path,
 )
 from cdc_assets.names.lake_paths import (
+    past_lake as past_lake,
+)
+from cdc_assets.names.lake_paths import (
+    past_path as past_path,
+)
+from cdc_assets.names.lake_paths import (
     quarantine_path as quarantine_path,
 )
 from cdc_assets.names.lake_paths import (

@@ -41,6 +41,16 @@ def replay_path(lake: str, source: BaseSource, table: Table) -> str:
     return f"{lake.rstrip('/')}/replay/{source.name}/{table_name(table)}"
 
 
+def past_lake(lake: str, source: BaseSource, table: Table) -> str:
+    """The lake that a table's first records are brought back into from the backup, where bronze has them no more."""
+    return f"{lake.rstrip('/')}/past/{source.name}/{table_name(table)}"
+
+
+def past_path(lake: str, source: BaseSource, table: Table) -> str:
+    """The change log of that lake."""
+    return bronze_path(past_lake(lake, source, table), source)
+
+
 def stream_checkpoint(lake: str, source: BaseSource) -> str:
     """What Structured Streaming keeps of the source's stream."""
     return f"{lake.rstrip('/')}/checkpoints/{source.name}"

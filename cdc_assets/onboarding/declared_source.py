@@ -54,9 +54,9 @@ def find_source(name: str, route: Route | None = None, *, watched: bool = False)
         raise OnboardingError(f"{name} is of kind {found.database.kind}: {kind.refused[route]}; take route {open_to_it}")
     if route is not None and not watched:
         refuse_write(found, *_way_by_git(found, route))
-    if watched and not kind.by_git:
+    if watched and kind.not_by_git:
         raise OnboardingError(
-            f"{name} is of kind {found.database.kind}: while its connector is stopped, its schema history is written to, which "
-            "no commit can do; cdc onboard without --watch, then commit what cdc render says"
+            f"{name} is of kind {found.database.kind}: {kind.not_by_git}; cdc onboard without --watch, then commit what "
+            "cdc render says"
         )
     return found

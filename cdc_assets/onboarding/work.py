@@ -124,8 +124,8 @@ class OnboardingKind(Protocol):
         """The routes that it cannot take, and why."""
 
     @property
-    def by_git(self) -> bool:
-        """Whether others may apply what is declared, while the steps wait."""
+    def not_by_git(self) -> str:
+        """Why others cannot apply what is declared, while the steps wait; empty where they can."""
 
     @property
     def keyless(self) -> str:

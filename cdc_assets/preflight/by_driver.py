@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 from cdc_assets import settings
 from cdc_assets.errors import CdcAssetsError, DatabaseError, DriverMissingError
 from cdc_assets.preflight import topics
+from cdc_assets.preflight.capturable import inexact_findings
 from cdc_assets.preflight.column_names import column_name_findings
 from cdc_assets.preflight.finding import Finding, Report, sort_findings
 from cdc_assets.preflight.inspection import place_or_unknown
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.rows.open import open_connection
+from cdc_assets.tables.source_catalogue import catalogue_of, registry_columns, without_columns
 
 if TYPE_CHECKING:
     from cdc_assets.resources.platform import Platform
@@ -41,12 +43,17 @@ class SqlRules:
 
     def inspect(self, platform: Platform, source: UnaskedSource) -> Report:
         """All findings; a server that cannot be reached is one."""
-        return inspect(platform, source, partial(_ask_in_sql, self))
+        return inspect(platform, source, self.ask)
+
+    @property
+    def ask(self) -> Ask:
+        """Of the server alone, without its topics (`findings`)."""
+        return partial(_ask_in_sql, self)
 
 
 def inspect(platform: Platform, source: UnaskedSource, ask: Ask) -> Report:
     """Every rule of its kind and of its topics."""
-    found = [*findings(source, ask), *topics.of_platform(platform, source)]
+    found = [*findings(platform, source, ask), *topics.of_platform(platform, source)]
     return Report(source.name, place_or_unknown(lambda: place(source)), sort_findings(found))
 
 
@@ -56,12 +63,13 @@ def place(source: UnaskedSource) -> str:
     return ":".join(str(settings.resolve(getattr(database, key))) for key in database.ADDRESS)
 
 
-def findings(source: UnaskedSource, ask: Ask) -> Iterator[Finding]:
+def findings(platform: Platform, source: UnaskedSource, ask: Ask) -> Iterator[Finding]:
     """Every rule of its kind; a server that cannot be reached, or a driver that is not there, is one."""
     for table in source.tables:
-        yield from column_name_findings(table, [*table.columns])
+        yield from column_name_findings(table, [*registry_columns(table)])
     try:
         yield from ask(source, _tables_in_capture(source), settings.resolve(source.database.user))
+        yield from _column_findings(platform, source)
     except DriverMissingError as error:
         yield Finding("reachable", "fail", "server", f"cannot be asked: {error.what}", error.install)
     except CdcAssetsError as error:
@@ -95,6 +103,28 @@ def _ask_in_sql(rules: SqlRules, source: UnaskedSource, tables: list[TableId], u
 def refusal_of(name: str, error: DatabaseError, mend: str, *, needed: bool = False) -> Finding:
     """Of a question that the role may not ask."""
     return Finding("refused", "fail" if needed else "warn", name, f"cannot be looked at: {error}", mend)
+
+
+def _column_findings(platform: Platform, source: UnaskedSource) -> Iterator[Finding]:
+    """Of the columns that nobody declares."""
+    alone = source.model_copy(update={"tables": without_columns(source)})
+    if not alone.tables:
+        return
+    try:
+        found = catalogue_of(platform, alone, alone.tables)
+        for table in alone.tables:
+            if table.id in found:
+                yield from column_name_findings(table, [column.name for column in found[table.id].columns])
+        yield from inexact_findings(platform.columns(alone), alone, found)
+    except DatabaseError as error:
+        mend = "let the role read the catalogue, or declare the tables' columns and keys"
+        yield refusal_of("columns", error, mend, needed=True)
+
+
+def with_known_key(source: UnaskedSource, tables: list[TableId]) -> list[TableId]:
+    """The tables whose key nobody has to look for: it is declared, or the table is one of ours."""
+    looked_for = {table.id for table in source.tables if not table.keys}
+    return [table for table in tables if table not in looked_for]
 
 
 def _tables_in_capture(source: UnaskedSource) -> list[TableId]:

@@ -9,20 +9,26 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.preflight.finding import Finding
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId, case_twins
-from cdc_assets.registry.models import CapturedSource, Source
-from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
+from cdc_assets.registry.models import CapturedSource
+from cdc_assets.resources.columns.translated import TranslatedCatalogue
+from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.columns import source_columns
+from cdc_assets.tables.source_catalogue import catalogue_of, without_columns
 
 
-def refuse_uncapturable(platform: Platform, source: Source) -> None:
+def refuse_uncapturable(platform: Platform, source: CapturedSource) -> None:
     """Before a connector of the source is made or changed: its tables exist, and each of their columns has an exact form.
+
+    Tables that declare their columns are not asked for.
 
     Raises:
         DatabaseError: naming what is missing or inexact, and what to do about it.
     """
-    database = platform.database(source)
-    found = database.tables([table.id for table in source.tables])
+    source = source.model_copy(update={"tables": without_columns(source)})
+    if not source.tables:
+        return
+    database, found = _catalogue(platform, source)
     missing = [table.name for table in source.tables if table.id not in found]
     if missing:
         raise DatabaseError(
@@ -32,8 +38,15 @@ def refuse_uncapturable(platform: Platform, source: Source) -> None:
     refuse_inexact(database, source, found, snapshot=is_new and source.capture.snapshot != "no_data")
 
 
+def _catalogue(platform: Platform, source: CapturedSource) -> tuple[TranslatedCatalogue, Mapping[TableId, CatalogueTable]]:
+    if source.asked:
+        database = platform.database(source.asked)
+        return database, database.tables([table.id for table in source.tables])
+    return platform.columns(source), catalogue_of(platform, source, source.tables)
+
+
 def refuse_inexact(
-    database: SourceDatabase, source: CapturedSource, found: Mapping[TableId, CatalogueTable], *, snapshot: bool
+    database: TranslatedCatalogue, source: CapturedSource, found: Mapping[TableId, CatalogueTable], *, snapshot: bool
 ) -> None:
     """Every finding of every table at once.
 
@@ -53,7 +66,9 @@ def refuse_inexact(
         raise DatabaseError(f"{database.place}: nothing was applied:\n" + "\n".join(findings))
 
 
-def inexact_findings(database: SourceDatabase, source: Source, found: Mapping[TableId, CatalogueTable]) -> Iterator[Finding]:
+def inexact_findings(
+    database: TranslatedCatalogue, source: CapturedSource, found: Mapping[TableId, CatalogueTable]
+) -> Iterator[Finding]:
     """What `cdc apply` would refuse of the columns, but for the days that only a look at every row tells."""
     for table in source.tables:
         if table.id in found:
@@ -62,7 +77,7 @@ def inexact_findings(database: SourceDatabase, source: Source, found: Mapping[Ta
 
 
 def inexact_columns(
-    database: SourceDatabase, source: CapturedSource, table: Table, found: CatalogueTable, *, snapshot: bool
+    database: TranslatedCatalogue, source: CapturedSource, table: Table, found: CatalogueTable, *, snapshot: bool
 ) -> Iterator[str]:
     """A sentence for each captured column that has no exact form, or none that a key could have. `snapshot` as above."""
     from spark.errors import ColumnTypeError

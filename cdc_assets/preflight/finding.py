@@ -33,12 +33,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """All findings of a source, the worst first; `figures` are numbers that are watched over time."""
+    """All findings of a source, the worst first; `figures` are numbers that are watched over time.
+
+    `experimental`: why nobody should rely on its kind yet; empty for all others.
+    """
 
     source: str
     place: str
     findings: tuple[Finding, ...]
     figures: Mapping[str, int] = field(default_factory=dict)
+    experimental: str = ""
 
     @property
     def failures(self) -> tuple[Finding, ...]:
@@ -56,6 +60,7 @@ class Report:
             "source": self.source,
             "place": self.place,
             "ok": not self.failures,
+            "experimental": self.experimental or None,
             "findings": [f.to_json() for f in self.findings],
             "figures": dict(self.figures),
         }

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdc_assets.errors import CdcAssetsError, DatabaseError
-from cdc_assets.kinds import kind_of
+from cdc_assets.kinds import experimental_warning, kind_of
 from cdc_assets.preflight.avro_needs import inspect_schema_registry
 from cdc_assets.preflight.finding import Finding, Report, sort_findings
 from cdc_assets.registry.models import CapturedSource
@@ -27,7 +27,8 @@ def preflight(platform: Platform, source: CapturedSource) -> Report:
         raise DatabaseError(f"source {source.name}: kind {source.database.kind} is not known here")
     report: Report = part.load()(platform, source)
     more = [*inspect_schema_registry(platform, source)]
-    return replace(report, findings=sort_findings([*report.findings, *more])) if more else report
+    findings = sort_findings([*report.findings, *more]) if more else report.findings
+    return replace(report, findings=findings, experimental=experimental_warning(source))
 
 
 def place_or_unknown(place: Callable[[], str]) -> str:

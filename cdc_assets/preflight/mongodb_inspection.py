@@ -20,26 +20,27 @@ if TYPE_CHECKING:
 
 def inspect(platform: Platform, source: UnaskedSource) -> Report:
     """All findings; a server that cannot be reached is one."""
-    return by_driver.inspect(platform, source, _ask)
+    return by_driver.inspect(platform, source, ask)
 
 
-def _ask(source: UnaskedSource, tables: list[TableId], user: str) -> Iterator[Finding]:
+def ask(source: UnaskedSource, tables: list[TableId], user: str) -> Iterator[Finding]:
+    """The findings of the cluster, without its topics."""
     database = expect(source.database, MongoDb)
 
-    def ask(where: str, command: dict[str, Any]) -> Any:
+    def answer(where: str, command: dict[str, Any]) -> Any:
         with open_client(database) as client:
             return client[where].command(command)
 
-    answers = by_driver.Answers(hello=ask(*mongodb.COMMANDS["hello"]), collections={})
+    answers = by_driver.Answers(hello=answer(*mongodb.COMMANDS["hello"]), collections={})
     for name in ("oplog_first", "oplog_last", "server") if answers["hello"].get("setName") else ():
         try:
-            answers[name] = ask(*mongodb.COMMANDS[name])
+            answers[name] = answer(*mongodb.COMMANDS[name])
         except DatabaseError as error:
             if name == "oplog_first":
                 yield by_driver.refusal_of("oplog", error, mongodb.allowing(name, user))
     for name in sorted({table.schema for table in tables}):
         try:
-            answers["collections"][name] = ask(name, mongodb.collections_command(tables, name))
+            answers["collections"][name] = answer(name, mongodb.collections_command(tables, name))
         except DatabaseError as error:
             yield by_driver.refusal_of(f"collections of {name}", error, mongodb.allowing(name, user), needed=True)
     yield from mongodb.findings(tables, answers, pre_images=database.images == "with_pre_image")

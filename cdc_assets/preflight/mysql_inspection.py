@@ -14,9 +14,10 @@ def _findings(source: UnaskedSource, tables: list[TableId], answers: by_driver.A
     # Debezium itself writes into the signal table where a window of a snapshot opens and closes.
     ours = {source.reconciliation.marker: ("INSERT", "DELETE"), source.reconciliation.signals: ("INSERT",)}
     written = {parse_table(name): what for name, what in ours.items() if name}
-    return mysql.findings(tables, answers, user=user, keyed=tables, written=written)
+    return mysql.findings(tables, answers, user=user, keyed=by_driver.with_known_key(source, tables), written=written)
 
 
-inspect = by_driver.SqlRules(
+RULES = by_driver.SqlRules(
     {**mysql.QUERIES, **mysql.FILTERS}, frozenset(mysql.QUERIES), _findings, mysql.allowing, asked=mysql.is_answerable
-).inspect
+)
+inspect = RULES.inspect

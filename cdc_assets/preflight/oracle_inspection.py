@@ -10,8 +10,9 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.unasked_source import UnaskedSource
 
 
-def _findings(_: UnaskedSource, tables: list[TableId], answers: by_driver.Answers, user: str) -> Iterator[Finding]:
-    return oracle.findings(tables, answers, keyed=tables)
+def _findings(source: UnaskedSource, tables: list[TableId], answers: by_driver.Answers, user: str) -> Iterator[Finding]:
+    return oracle.findings(tables, answers, keyed=by_driver.with_known_key(source, tables))
 
 
-inspect = by_driver.SqlRules(oracle.QUERIES, frozenset({"tables", "log_groups"}), _findings, oracle.allowing).inspect
+RULES = by_driver.SqlRules(oracle.QUERIES, frozenset({"tables", "log_groups"}), _findings, oracle.allowing)
+inspect = RULES.inspect

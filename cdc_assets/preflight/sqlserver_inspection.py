@@ -17,6 +17,7 @@ def _findings(source: UnaskedSource, tables: list[TableId], answers: by_driver.A
     return sqlserver.findings(tables, answers, snapshot_isolation=isolated, user=user)
 
 
-inspect = by_driver.SqlRules(
+RULES = by_driver.SqlRules(
     sqlserver.QUERIES, frozenset({"database", "tables"}), _findings, sqlserver.allowing, asked=sqlserver.is_answerable
-).inspect
+)
+inspect = RULES.inspect

@@ -97,7 +97,7 @@ def by_signals_of_ours(source: Source, table: Table, spec: SilverSpec, keys: Seq
     wanted = RowText(spec).one_of_sql(keys)
     own = f"{own_rows_condition(table.id)} AND " if table.only else ""
     condition = {"data-collection": ".".join(table.id), "filter": own + wanted}
-    data = {"data-collections": [collection(table.id)], "type": "incremental", "additional-conditions": [condition]}
+    data = {"data-collections": [collection(source, table.id)], "type": "incremental", "additional-conditions": [condition]}
     database.send_signal(signals, f"heal-{uuid.uuid4().hex[:12]}", "execute-snapshot", json.dumps(data))
 
 

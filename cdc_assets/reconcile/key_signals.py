@@ -8,11 +8,12 @@ https://debezium.io/documentation/reference/3.6/configuration/signalling.html
 from __future__ import annotations
 
 import json
-import re
 import uuid
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from cdc_assets import names
+from cdc_assets.connectors.signals import collection
 from cdc_assets.errors import DatabaseError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.base_table import Table
@@ -44,25 +45,33 @@ def ask(source: UnaskedSource, table: Table, spec: SilverSpec, keys: Sequence[st
     by_name = {c.name: c for c in spec.columns}
     columns = [by_name[name] for name in spec.keys]
     rows = [parse_key(key, [c.source_type for c in columns]) for key in keys]
-    sent = list(signals(reader, names.collection(source, table.id), columns, rows))
+    wanted = SignalledTable(names.collection(source, table.id), collection(source, table.id))
+    sent = list(signals(reader, wanted, columns, rows))
     ask_id = f"heal-{uuid.uuid4().hex[:12]}"
     for number, data in enumerate(sent):
         reader.signal(parse_table(declared), f"{ask_id}-{number}", "execute-snapshot", data)
     return len(sent)
 
 
-def signals(reader: RowReader, collection: str, columns: Sequence[Column], rows: Sequence[Values]) -> Iterator[str]:
+class SignalledTable(NamedTuple):
+    """A table as signals have it: its whole name, and what names it among the `data-collections`."""
+
+    name: str
+    pattern: str
+
+
+def signals(reader: RowReader, wanted: SignalledTable, columns: Sequence[Column], rows: Sequence[Values]) -> Iterator[str]:
     """The data of each signal: as many keys as fit."""
     some: list[Values] = []
     for row in rows:
-        if some and len(_data(reader, collection, columns, [*some, row])) > DATA:
-            yield _data(reader, collection, columns, some)
+        if some and len(_data(reader, wanted, columns, [*some, row])) > DATA:
+            yield _data(reader, wanted, columns, some)
             some = []
         some.append(row)
     if some:
-        yield _data(reader, collection, columns, some)
+        yield _data(reader, wanted, columns, some)
 
 
-def _data(reader: RowReader, collection: str, columns: Sequence[Column], rows: Sequence[Values]) -> str:
-    condition = {"data-collection": collection, "filter": reader.condition(columns, rows)}
-    return json.dumps({"data-collections": [re.escape(collection)], "type": "incremental", "additional-conditions": [condition]})
+def _data(reader: RowReader, wanted: SignalledTable, columns: Sequence[Column], rows: Sequence[Values]) -> str:
+    condition = {"data-collection": wanted.name, "filter": reader.condition(columns, rows)}
+    return json.dumps({"data-collections": [wanted.pattern], "type": "incremental", "additional-conditions": [condition]})

@@ -12,22 +12,19 @@ import uuid
 from collections.abc import Sequence
 
 from cdc_assets import names
-from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError, DatabaseError
+from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
 from cdc_assets.reconcile.result import TableResult, not_compared
 from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.unasked_source import UnaskedSource
-from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.rows.open import open_reader
-from cdc_assets.resources.rows.paged import PagedRows, RowReader
-from cdc_assets.tables.source_catalogue import catalogue_table
+from cdc_assets.resources.rows.paged import PagedRows
+from cdc_assets.tables.source_catalogue import catalogue_of
 from cdc_assets.volumetry.log_position import LogPosition, topics_to_lake
-
-_POLL_SECONDS = 0.5
+from cdc_assets.volumetry.marker_row import mark
 
 
 def compare(
@@ -45,37 +42,11 @@ def compare(
                 topics_to_lake(platform, source, until),
             )
 
-        catalogue = {table.id: catalogue_table(table) for table in tables if isinstance(table, DeclaredTable)}
+        catalogue = catalogue_of(platform, source, tables)
         asked = two_step.TwoStepSource(PagedRows(reader), carry, catalogue, scope.method.view)
         return two_step.compare(platform, source, tables, asked, slices=scope.shares)
     except CdcAssetsError as error:
         return {names.table_name(table): not_compared(source, table, str(error), method="two-step") for table in tables}
-
-
-def mark(core: KafkaCluster, source: UnaskedSource, reader: RowReader, table: TableId, marker: str, until: float) -> str:
-    """Commit the marker's row and wait until its record is in the core cluster; where it is.
-
-    Raises:
-        CaughtUpTimeoutError: the connector did not bring it until then (time.monotonic).
-    """
-    topic = names.topic_of(source, table)
-    before = core.states([topic]).get(topic)
-    read = dict(before.ends) if before else {}
-    reader.mark(table, marker)
-    while True:
-        state = core.states([topic]).get(topic)
-        ends = state.ends if state else {}
-        for record in core.records(topic, {p: (read.get(p, 0), end) for p, end in ends.items()}):
-            # The id stands as it is in JSON and in Avro alike.
-            if marker.encode() in (record.value or b""):
-                return f"{topic} {record.partition}:{record.offset}"
-        read.update(ends)
-        if time.monotonic() > until:
-            raise CaughtUpTimeoutError(
-                f"{source.name}: the row written to {table} did not arrive in topic {topic}; is the table captured (cdc apply), "
-                f"and connector {names.connector_name(source)} running? ./cdc status"
-            )
-        time.sleep(_POLL_SECONDS)
 
 
 def _marker(source: UnaskedSource) -> TableId:

@@ -40,6 +40,11 @@ class DatabaseKind(Declared):
         return ()
 
     @property
+    def signals_take_patterns(self) -> bool:
+        """Whether a signal names tables by a regular expression, whatever the connector has seen so far."""
+        return True
+
+    @property
     def signal_scope(self) -> tuple[str, ...]:
         """What signals have before schema and table."""
         return ()

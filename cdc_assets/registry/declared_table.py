@@ -1,4 +1,4 @@
-"""A table whose columns are declared, where no catalogue can be asked for them."""
+"""A table whose columns may be declared."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from cdc_assets.registry.base_table import Table
 
 
 class DeclaredTable(Table):
-    """A table whose columns are declared.
+    """A table whose columns may be declared. Without `columns` the source's catalogue tells them, and its key.
 
     `columns` gives each column's type as PostgreSQL would write it. A column that is never NULL has `not null` behind it.
+    What is declared stands: the catalogue is not asked (docs/reference/databases.md).
     """
 
-    columns: dict[str, Annotated[str, Field(min_length=1)]] = Field(min_length=1)
+    columns: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _keys_are_columns(self) -> DeclaredTable:
-        unknown = [key for key in self.keys or () if key not in self.columns]
+        unknown = [key for key in self.keys or () if self.columns and key not in self.columns]
         if unknown:
             raise ValueError(f"keys that are not among the columns {', '.join(self.columns)}: {', '.join(unknown)}")
         return self

@@ -24,6 +24,7 @@ from cdc_assets.registry.schema_changes import SchemaChanges
 from cdc_assets.registry.source_settings import (
     Backup,
     Batching,
+    Bronze,
     Capture,
     Cuts,
     DrillSettings,
@@ -32,6 +33,7 @@ from cdc_assets.registry.source_settings import (
     Maintenance,
     Topics,
     Volumetry,
+    refuse_retention,
     refuse_settings_of_lake,
 )
 from cdc_assets.registry.value_forms import ValueForms
@@ -62,6 +64,7 @@ class BaseSource(OfCluster):
     volumetry: Volumetry = Volumetry()
     ledger: LedgerSettings = LedgerSettings()
     maintenance: Maintenance = Maintenance()
+    bronze: Bronze = Bronze()
     cuts: Cuts | None = None
     drill: DrillSettings | None = None
     reconciliation: Reconciliation = Reconciliation()
@@ -76,6 +79,7 @@ class BaseSource(OfCluster):
         refuse_mirror(self.mirror, self.managed_by)
         refuse_cluster(self.cluster, self.managed_by, is_captured=self.captured is not None)
         refuse_features(self)
+        refuse_retention(self.bronze, self.topics, self.ledger, self.maintenance, self.backup)
         refuse_settings_of_lake(self.ledger, self.topics, self.cuts, kind_of(self), self.drill, self.backup)
         return self
 

@@ -36,6 +36,14 @@ class MongoDb(DatabaseKind):
         """A collection's key is always the same."""
         return "" if keys == ("_id",) else "the key of a MongoDB collection is _id"
 
+    @property
+    def signals_take_patterns(self) -> bool:
+        """It expands a pattern only to collections that it has met, and takes any other for a name as it is.
+
+        MongoDbIncrementalSnapshotChangeEventSource.expandAndDedupeDataCollectionIds, 3.6.1.
+        """
+        return False
+
     def encrypts(self, hosts: str) -> bool:
         """As declared, else unless all of them are addresses of this machine. Certificates are verified then."""
         return not all(map(is_here, map(_without_port, hosts.split(",")))) if self.tls is None else self.tls

@@ -18,6 +18,30 @@ from cdc_assets.registry.schema_registry import SchemaRegistry
 from cdc_assets.registry.value_forms import ValueForms
 
 LEAST_KEPT, LEAST_TIME_TRAVEL, LEAST_DRILL = timedelta(days=30), timedelta(hours=1), timedelta(hours=1)
+LEAST_IN_BRONZE = timedelta(days=7)
+
+
+def refuse_retention(
+    bronze: Bronze, topics: Topics, ledger: LedgerSettings, maintenance: Maintenance, backup: Backup | None
+) -> None:
+    """Records go from bronze only where the backup has them, and not while somebody counts or reads them again.
+
+    Raises:
+        ValueError: with both times, or what lacks.
+    """
+    if bronze.keep is None:
+        return
+    if backup is None:
+        raise ValueError("bronze.keep: the source declares no backup, and what goes from bronze has to be in one")
+    others = {
+        "topics.retention": topics.retention,
+        "ledger.allowed_lateness": ledger.allowed_lateness,
+        "maintenance.time_travel": maintenance.time_travel,
+        "backup.every": backup.every,
+    }
+    for name, other in others.items():
+        if bronze.keep <= other:
+            raise ValueError(f"bronze.keep: {bronze.keep} is not longer than {name}, {other}")
 
 
 def refuse_settings_of_lake(
@@ -192,6 +216,24 @@ class Maintenance(Declared):
         return value
 
 
+class Bronze(Declared):
+    """For how long the change log keeps its records (docs/how-to/maintenance.md); without `keep` for ever.
+
+    An older record goes once the backup has it and everything has folded and counted it. Whoever asks for all events of a table
+    then gets the first ones from the backup. It needs `backup`, and has to be longer than `topics.retention`,
+    `ledger.allowed_lateness`, `maintenance.time_travel` and `backup.every`.
+    """
+
+    keep: Duration | None = None
+
+    @field_validator("keep")
+    @classmethod
+    def _late_events_find_theirs(cls, value: timedelta | None) -> timedelta | None:
+        if value is not None and value < LEAST_IN_BRONZE:
+            raise ValueError(f"keep: {LEAST_IN_BRONZE.days}d at least: a late event asks for all events of its table")
+        return value
+
+
 class Cuts(Declared):
     """Consistent cuts of all the source's tables (docs/how-to/cuts.md); PostgreSQL and MariaDB.
 
@@ -211,10 +253,17 @@ class Cuts(Declared):
 class DrillSettings(Declared):
     """How often the backup is restored beside the lake and compared with silver (docs/how-to/restore.md).
 
-    The check of it is red when the last drill is older than twice `every`.
+    The check of it is red when the last drill is older than `every` and `tolerance`, which is what a run may be late or last:
+    a quarter of `every` without, and an hour at least.
     """
 
     every: Duration
+    tolerance: Duration | None = None
+
+    @property
+    def oldest(self) -> timedelta:
+        """The age from which on the last drill is too old."""
+        return self.every + (max(self.every / 4, LEAST_DRILL) if self.tolerance is None else self.tolerance)
 
     @field_validator("every")
     @classmethod

@@ -7,7 +7,7 @@ against, so checks that need a database are not there.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -39,6 +39,7 @@ class TopicTable(DeclaredTable):
     """
 
     name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}$")
+    columns: dict[str, Annotated[str, Field(min_length=1)]] = Field(min_length=1)
     topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")
     envelope: EnvelopeName
     connector: PositionsName | None = None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import time
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names, settings
@@ -14,7 +13,12 @@ from cdc_assets.backup.platform.document import FOLDER as PLATFORM
 from cdc_assets.errors import RemovalError
 from cdc_assets.quantity import quantity
 from cdc_assets.removal.trace import Trace
+from cdc_assets.resources.delta_log import bronze_floors
 from cdc_assets.resources.table_lock import table_lock
+from spark.delta.lease import lend_to_task
+from spark.errors import LeftToSparkError
+from spark.lake.folder import open_folder
+from spark.lake.place import is_object
 
 if TYPE_CHECKING:
     from cdc_assets.registry.models import BaseSource
@@ -22,12 +26,8 @@ if TYPE_CHECKING:
     from cdc_assets.resources.platform import Platform
 
 _TOPIC_DEADLINE_SECONDS = 60.0
-_REMOTE = {
-    **dict.fromkeys(("s3", "s3a"), "aws s3 rm --recursive {}"),
-    "gs": "gcloud storage rm --recursive {}",
-    "hdfs": "hdfs dfs -rm -r {}",
-}
-"""By the scheme of a lake: what removes a folder there."""
+_WAITS_SECONDS = 900.0
+"""For whoever writes a table just now."""
 _STATE = (
     "incarnations/{}.json",
     "kept-logs/{}.json",
@@ -91,7 +91,7 @@ def _remove_topics(kafka: KafkaCluster, topics: list[str], cluster: str) -> list
 
 def lake_folders(lake: str, source: BaseSource) -> list[str]:
     """The folders that hold nothing but this source's Delta tables."""
-    of_tables = (names.silver_path, names.quarantine_path, names.replay_path)
+    of_tables = (names.silver_path, names.quarantine_path, names.replay_path, names.past_lake)
     return [
         names.bronze_path(lake, source),
         *(path(lake, source, source.tables[0]).rpartition("/")[0] for path in of_tables),
@@ -103,43 +103,65 @@ def lake_folders(lake: str, source: BaseSource) -> list[str]:
     ]
 
 
-def remote_folders(lake: str, source: BaseSource) -> list[Trace]:
-    """Of a lake that is no local folder: its folders with the command that removes each; none of a local one."""
-    scheme, _, _ = lake.partition("://")
-    if scheme == lake:
-        return []
-    command = _REMOTE.get(scheme, "your store's own tool, on {}")
-    return [
-        Trace("lake", f"folder {folder}", command.format(f"{folder.replace('s3a://', 's3://', 1)}/"))
-        for folder in lake_folders(lake, source)
-    ]
-
-
 def remove_lake(platform: Platform, source: BaseSource) -> list[str]:
-    """All of a local lake that is the source's, histories and quarantine with it; waits for the runs that hold a table.
+    """All of the lake that is the source's, histories and quarantine with it; waits for the runs that hold a table.
 
     Raises:
         RemovalError: a run holds a table for too long.
+        LakeStoreError: the store cannot be asked, or refuses.
     """
-    folders = lake_folders(platform.lake, source)
+    folders = [open_folder(folder) for folder in lake_folders(platform.lake, source)]
+    there = [folder for folder in folders if _has_files(folder.path)]
     with ExitStack() as locks:
         for layer in ("bronze", "silver"):
             for table in sorted(names.table_name(table) for table in source.tables):
                 locks.enter_context(table_lock(layer, source.name, table))
-        there = [folder for folder in folders if Path(folder).exists()]
-        for folder in there:
-            shutil.rmtree(folder)
-    return [f"folder {folder}" for folder in there]
+        for path in _tables_with_leases(platform.lake, source):
+            locks.enter_context(_lease(path))
+        for folder in folders:
+            folder.remove_all()
+    for folder in folders:
+        # The ends of the leases that were held.
+        folder.remove_all()
+    return [f"folder {folder.path}" for folder in there]
+
+
+def _has_files(path: str) -> bool:
+    above, _, name = path.rpartition("/")
+    return open_folder(above).has_files(name)
+
+
+def _tables_with_leases(lake: str, source: BaseSource) -> list[str]:
+    """The tables whose writers take turns by a lease: in an object store."""
+    if not is_object(lake):
+        return []
+    return [names.bronze_path(lake, source), *(names.silver_path(lake, source, table) for table in source.tables)]
+
+
+@contextmanager
+def _lease(path: str) -> Iterator[None]:
+    try:
+        with lend_to_task(path, seconds=_WAITS_SECONDS):
+            yield
+    except LeftToSparkError as error:
+        raise RemovalError(f"{error}; run it again") from error
 
 
 def remove_backup(platform: Platform, source: BaseSource) -> list[str]:
     """Every object of the source's tables, also of those that were taken out before.
 
     Raises:
+        RemovalError: the lake stays, and the backup alone has its first records.
         StoreError: the store cannot be asked, or refuses.
     """
     if source.backup is None:
         return []
+    bronze = names.bronze_path(platform.lake, source)
+    if gone_to_backup := sum(floor.records for floor in bronze_floors(bronze).values()):
+        raise RemovalError(
+            f"{bronze} has given its first {quantity(gone_to_backup, 'record')} to the backup, which alone has them: the backup "
+            "stays for as long as the lake does. Both go with --delete lake,backup"
+        )
     store, gone = platform.store(source.backup.store), []
     for prefix, keys in _of_tables(source, [found.key for found in store.list(f"{source.name}/")]).items():
         for key in keys:

@@ -123,13 +123,6 @@ def _connector(source: BaseSource) -> str:
     return names.connector_name(source) if getattr(source, "database", None) else "this source has none"
 
 
-def _lake(removal: Removal) -> list[str]:
-    if remote := data.remote_folders(removal.platform.lake, removal.source):
-        removal.left += remote
-        return []
-    return data.remove_lake(removal.platform, removal.source)
-
-
 def _mirror(removal: Removal) -> list[str]:
     return connectors.remove_mirror(removal.platform, removal.source, forget="topics" in removal.choice.gone)
 
@@ -181,6 +174,10 @@ STEPS = (
     SourcePart("mirror", _on_lake_connect, _mirror),
     SourcePart("registry", lambda source: f"the file that declares {source.name}", _registry),
     SourcePart("topics", _topics, _remove_topics),
-    SourcePart("lake", lambda source: ", ".join(data.lake_folders(settings.lake(), source)), _lake),
+    SourcePart(
+        "lake",
+        lambda source: ", ".join(data.lake_folders(settings.lake(), source)),
+        lambda r: data.remove_lake(r.platform, r.source),
+    ),
     SourcePart("backup", _backup, lambda r: data.remove_backup(r.platform, r.source)),
 )

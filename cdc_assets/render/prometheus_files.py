@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from cdc_assets import settings
 from cdc_assets.registry.durations import format_duration
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.render.manifest import to_yaml
@@ -20,8 +21,15 @@ def prometheus_files(sources: Sequence[BaseSource]) -> dict[str, str]:
     scrape = {"job_name": "cdc_assets", "scrape_interval": "30s", "static_configs": [{"targets": [f"127.0.0.1:{PORT}"]}]}
     groups = [{"name": "cdc_assets", "rules": [*_common()]}]
     groups += [{"name": f"cdc_assets.{source.name}", "rules": [*_of_source(source)]} for source in sources]
-    config = {"rule_files": ["alerts.yaml"], "scrape_configs": [scrape]}
+    config = {"rule_files": ["alerts.yaml"], "scrape_configs": [scrape, *_of_jvms(settings.jmx_addresses())]}
     return {"prometheus/alerts.yaml": to_yaml([{"groups": groups}]), "prometheus/prometheus.yaml": to_yaml([config])}
+
+
+def _of_jvms(addresses: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """One job for all that serve figures of their own, with the name of each."""
+    targets = [{"targets": [address], "labels": {"part": part}} for part, address in addresses.items()]
+    if targets:
+        yield {"job_name": "cdc_jmx", "scrape_interval": "30s", "static_configs": targets}
 
 
 def _common() -> Iterator[dict[str, Any]]:

@@ -16,6 +16,7 @@ from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.read_logs import unless_changed
 from spark.delta.commits import Committed, Folded, fold, fold_silver, surviving
 from spark.delta.delta_rs import is_delta, open_delta
+from spark.delta.floor import Floor, floors_of
 from spark.delta.identifiers import double_quote
 from spark.delta.local_log import newest_commits
 from spark.errors import HistoryTooShortError
@@ -57,7 +58,8 @@ def silver_positions(folded: Folded | None, topic: str) -> dict[int, int]:
 
 
 def bronze_rows(path: str, version: int, epochs: Mapping[str, int]) -> dict[tuple[str, int], int]:
-    """Rows per (topic, partition) in the change log at a version, counted in the data, not in its metadata.
+    """Rows per (topic, partition) in the change log at a version, counted in the data, not in its metadata; with those that it
+    has given to the backup.
 
     Of the topics in `epochs` only those of that epoch or a later one, and those without a position, are counted.
     """
@@ -65,7 +67,8 @@ def bronze_rows(path: str, version: int, epochs: Mapping[str, int]) -> dict[tupl
     import pyarrow.dataset as ds
 
     counts: Counter[tuple[str, int]] = Counter()
-    dataset = open_dataset(open_delta(path, version=version), path)
+    table = open_delta(path, version=version)
+    dataset = open_dataset(table, path)
     wanted = None
     for topic, epoch in epochs.items():
         position = ds.field("position")
@@ -75,6 +78,10 @@ def bronze_rows(path: str, version: int, epochs: Mapping[str, int]) -> dict[tupl
         grouped = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([([], "count_all")])
         for group in grouped.to_pylist():
             counts[group["topic"], group["partition"]] += group["count_all"]
+    for topic, floor in floors_of(table.metadata().configuration).items():
+        for partition in {p for each in floor.counts.values() for p in each}:
+            if gone := floor.count_gone(partition, from_epoch=epochs.get(topic, 0)):
+                counts[topic, partition] += gone
     return dict(counts)
 
 
@@ -202,11 +209,15 @@ def _commits(path: str, limit: int, up_to: int | None = None) -> tuple[list[tupl
 
 
 def bronze_rows_below(path: str, topic: str, epochs: Mapping[int, Mapping[int, int]]) -> int:
-    """Rows of a topic below the given offsets of each of its epochs, counted in the data of the newest version."""
+    """Rows of a topic below the given offsets of each of its epochs, counted in the data of the newest version; with those that
+    were below them when they went to the backup."""
     table = open_table(path)
     if table is None or not epochs:
         return 0
     import pyarrow.dataset as ds
+
+    floor = floors_of(table.metadata().configuration).get(topic)
+    gone = floor.counts if floor is not None and floor.is_within(max(epochs), epochs[max(epochs)]) else {}
 
     dataset = open_dataset(table, path)
     below = [(of_epoch(dataset, epoch), positions) for epoch, positions in epochs.items()]
@@ -219,7 +230,14 @@ def bronze_rows_below(path: str, topic: str, epochs: Mapping[int, Mapping[int, i
         for epoch, positions in below
         for p, end in positions.items()
     ]
-    return sum(int(dataset.count_rows(filter=each)) for each in wanted)
+    held = sum(int(dataset.count_rows(filter=each)) for each in wanted)
+    return held + sum(count for epoch in epochs for count in gone.get(epoch, {}).values())
+
+
+def bronze_floors(path: str) -> dict[str, Floor]:
+    """Up to where a change log has given its records to the backup, by topic; nowhere where there is no log."""
+    table = open_table(path)
+    return {} if table is None else floors_of(table.metadata().configuration)
 
 
 def of_epoch(dataset: Any, epoch: int) -> Any:

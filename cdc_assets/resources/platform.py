@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdc_assets import names, settings
 from cdc_assets.registry.backup_store import BackupStore
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource, Source
+from cdc_assets.resources.columns.translated import TranslatedCatalogue, open_columns
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases import SourceDatabase, open_database
+from cdc_assets.resources.expired import bring_back_expired
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.lake_kafka import LakeKafka
 from cdc_assets.resources.restored_topics import read_restored_topics
@@ -86,11 +89,16 @@ class Platform:
 
         remote = self.spark_remote or settings.address("CDC_SPARK_REMOTE")
         token = settings.key(remote, "CDC_SPARK_TOKEN_FILE")
-        return SparkSessions(remote, token, is_foreign=not settings.is_of_stack(remote))
+        bring_back = partial(bring_back_expired, self)
+        return SparkSessions(remote, token, is_foreign=not settings.is_of_stack(remote), bring_back=bring_back)
 
     def database(self, source: Source) -> SourceDatabase:
         """The source's database (SourceDatabase), opened for questions about its tables and its log."""
         return open_database(source.database)
+
+    def columns(self, source: CapturedSource) -> TranslatedCatalogue:
+        """The catalogue of a source whose types are translated, opened."""
+        return open_columns(source.database)
 
     def database_if_any(self, source: BaseSource) -> SourceDatabase | None:
         """The source's database; None for a source of topics."""

@@ -17,6 +17,8 @@ from cdc_assets.resources.spark_needs import refuse_lacks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from spark.errors import BronzeExpiredError
+
 Result = TypeVar("Result")
 _SESSIONS, _TASK_SESSIONS = 3, 8
 # Foreign servers that had all when this process asked them.
@@ -30,18 +32,38 @@ class SparkSessions:
         SparkRunError: `remote` holds a token, which every message about it would show.
     """
 
-    def __init__(self, remote: str, token: str = "", *, is_foreign: bool = False) -> None:
+    def __init__(
+        self,
+        remote: str,
+        token: str = "",
+        *,
+        is_foreign: bool = False,
+        bring_back: Callable[[BronzeExpiredError], bool] | None = None,
+    ) -> None:
         if ";token=" in remote:
             why = "its address is shown in logs and pages: write the token into a file, mode 0600"
             raise SparkRunError(f"Spark Connect: {why}, and let CDC_SPARK_TOKEN_FILE name that")
-        self.remote, self._token, self._is_foreign = remote, token, is_foreign
+        self.remote, self._token, self._is_foreign, self._bring_back = remote, token, is_foreign, bring_back
 
     def run(self, job: Callable[[SparkSession, Any], Result], spec: Any) -> Result:
-        """Run one job in a session of its own; in another one where the server has forgotten that, since it was restarted.
+        """Run one job in a session of its own; in another one where the server has forgotten that, since it was restarted; and
+        again where it asked for records that bronze has no more, once they are brought back.
 
         Raises:
             SparkRunError: with the job's own reason, first line.
+            RestoreError: such records do not come back from the backup.
         """
+        from spark.errors import BronzeExpiredError
+
+        try:
+            return self._run(job, spec)
+        except SparkRunError as error:
+            reason = error.__cause__
+            if self._bring_back is None or not isinstance(reason, BronzeExpiredError) or not self._bring_back(reason):
+                raise
+        return self._run(job, spec)
+
+    def _run(self, job: Callable[[SparkSession, Any], Result], spec: Any) -> Result:
         from spark.delta.failures import is_lost_session
 
         for attempt in range(1, _SESSIONS + 1):

@@ -47,7 +47,7 @@ def commit_tables(request: RestoreRequest, ready: Sequence[TableFiles]) -> None:
         return
     kept = KeptGroups(request.path)
     for each in ready:
-        kept.note_state(each.found.table, request.point(each.found.table).text, each.state)
+        kept.note_state(each.found.table, request.point_note(each.found.table), each.state)
     files = [file for each in ready for file in each.files]
     try:
         _commit(request, ready, files)

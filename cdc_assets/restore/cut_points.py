@@ -17,7 +17,7 @@ from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry.source_settings import Cuts
 from cdc_assets.resources.object_store import ObjectStore
-from cdc_assets.restore.backed_up_table import find_backup
+from cdc_assets.restore.backed_up_table import BackedUpTable, find_backup
 from cdc_assets.restore.restore_point import AtOffsets, RestorePoint, parse_restore_point
 
 _SHOWN = 5
@@ -36,8 +36,11 @@ def keep_cuts(lake: str, source: BaseSource, store: ObjectStore) -> int:
     return write_cuts(store, source.name, [_form_for_backup(cut) for cut in kept], oldest=oldest)
 
 
-def restore_points(store: ObjectStore, source: BaseSource, tables: Sequence[Table], to: str | None) -> dict[str, RestorePoint]:
-    """By table name how far it is restored: up to a moment, a position or a cut; whole without.
+def restore_points(
+    store: ObjectStore, source: BaseSource, tables: Sequence[Table], to: str | None, found: dict[str, BackedUpTable] | None = None
+) -> dict[str, RestorePoint]:
+    """By table name how far it is restored: up to a moment, a position or a cut; whole without. `found` gets the backups that
+    were listed for that.
 
     Raises:
         RestoreError: it is none of them; the backup has no such cut, or ends before it; the cut has no such table.
@@ -51,10 +54,11 @@ def restore_points(store: ObjectStore, source: BaseSource, tables: Sequence[Tabl
         newest = ", ".join(reversed(known[-_SHOWN:])) or "none"
         raise RestoreError(f"the backup of {source.name} has no cut {to}; its newest: {newest}")
     cut = read_cut(store, source.name, to)
-    return {name: _point(store, cut, name) for name in map(names.table_name, tables)}
+    listed: dict[str, BackedUpTable] = {} if found is None else found
+    return {name: _point(store, cut, name, listed) for name in map(names.table_name, tables)}
 
 
-def _point(store: ObjectStore, cut: KeptCut, table: str) -> RestorePoint:
+def _point(store: ObjectStore, cut: KeptCut, table: str, listed: dict[str, BackedUpTable]) -> RestorePoint:
     held = cut.tables.get(table)
     if held is None:
         raise RestoreError(f"cut {cut.cut} has no table {table}: it was declared later; name the others: {', '.join(cut.tables)}")
@@ -64,7 +68,8 @@ def _point(store: ObjectStore, cut: KeptCut, table: str) -> RestorePoint:
         raise RestoreError(f"cut {cut.cut} has {table} of several topics, {', '.join(held)}: restore to a time instead")
     (state,) = held.values()
     ends = {int(partition): end for partition, end in state["ends"].items()}
-    if not find_backup(store, cut.source, table).holds(state["epoch"], ends, state.get("records")):
+    listed[table] = find_backup(store, cut.source, table)
+    if not listed[table].holds(state["epoch"], ends, state.get("records")):
         raise RestoreError(f"the backup of {cut.source}/{table} ends before cut {cut.cut}: name an older one, or run the backup")
     return AtOffsets(state["epoch"], ends)
 

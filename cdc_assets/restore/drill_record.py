@@ -39,6 +39,22 @@ class DrilledTable:
 
 
 @dataclass(frozen=True)
+class DrillPlan:
+    """What a drill would restore of a table, and with which version of silver it would compare that."""
+
+    table: str
+    version: int | None = None
+    records: int = 0
+    objects: int = 0
+    bytes: int = 0
+    problem: str = ""
+
+    def to_json(self, source: str) -> dict[str, Any]:
+        """What people and programs are told."""
+        return {"source": source, **asdict(self)}
+
+
+@dataclass(frozen=True)
 class Drill:
     """`at` in seconds since 1970; `bytes` of the backup's objects."""
 

@@ -19,10 +19,11 @@ from cdc_assets.quantity import quantity
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import open_table, version_that_folded, versions_of_folds
+from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from cdc_assets.restore.backed_up_table import BackedUpTable, find_backup
-from cdc_assets.restore.drill_record import Drill, DrilledTable, note_drill, scratch_of
+from cdc_assets.restore.drill_record import Drill, DrilledTable, DrillPlan, note_drill, scratch_of
 from cdc_assets.restore.restore_point import AtOffsets
 from cdc_assets.restore.restore_request import DAMAGED, RestoreRequest
 from cdc_assets.restore.restore_source import fold_restored
@@ -53,10 +54,8 @@ def drill_source(platform: Platform, source: BaseSource, say: Say, *, keep: bool
         RestoreError: the source declares no backup.
         StoreError: the store cannot be asked.
     """
-    if source.backup is None:
-        raise RestoreError(f"source {source.name} declares no backup: there is nothing to drill (backup: in its file)")
+    store = _store_of(platform, source)
     began = time.time()
-    store = platform.store(source.backup.store)
     with table_lock("drill", source.name, "all", deadline=_BUSY_SECONDS):
         found = {table.name: find_backup(store, source.name, names.table_name(table)) for table in source.tables}
         tables, chosen = list[DrilledTable](), list[Chosen]()
@@ -82,6 +81,32 @@ def drill_source(platform: Platform, source: BaseSource, say: Say, *, keep: bool
         if not keep:
             open_folder(scratch).remove_all()
         return drill
+
+
+def plan_drill(platform: Platform, source: BaseSource) -> list[DrillPlan]:
+    """What a drill would compare now: by listings and manifests. No object is read, and nothing is written.
+
+    Raises:
+        RestoreError: the source declares no backup.
+        StoreError: the store cannot be asked.
+    """
+    store = _store_of(platform, source)
+    plans = []
+    for table in source.tables:
+        found = find_backup(store, source.name, names.table_name(table))
+        each = _choose(platform.lake, source, table, found)
+        if isinstance(each, Chosen):
+            plans.append(DrillPlan(names.table_name(table), each.version, each.state.all_records, found.objects, found.bytes))
+        else:
+            plans.append(DrillPlan(each.table, problem=each.problem))
+    return plans
+
+
+def _store_of(platform: Platform, source: BaseSource) -> ObjectStore:
+    if source.backup is None:
+        raise RestoreError(f"source {source.name} declares no backup: there is nothing to drill (backup: in its file)")
+    store: ObjectStore = platform.store(source.backup.store)
+    return store
 
 
 def _choose(lake: str, source: BaseSource, table: Table, found: BackedUpTable) -> Chosen | DrilledTable:

@@ -10,6 +10,7 @@ from cdc_assets import names
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets.restore.backed_up_table import BackedUpTable
 from cdc_assets.restore.restore_point import RestorePoint, WholeBackup
 from spark.delta.topic_commits import CommittedTopic
 
@@ -22,7 +23,8 @@ class RestoreRequest:
     """What of a source is restored, from where, and into which lake.
 
     `points`, by table name, say how far; all that there is without. `skip_damaged` restores a table without its damaged objects.
-    `is_successor`: the lake's next backups go on in the same store.
+    `is_successor`: the lake's next backups go on in the same store. `keys`: of the one table, the rows that stay in its silver
+    and history; all without. `found` are backups that were listed already, by table name.
     """
 
     source: BaseSource
@@ -32,6 +34,8 @@ class RestoreRequest:
     points: Mapping[str, RestorePoint] = field(default_factory=dict)
     skip_damaged: bool = False
     is_successor: bool = False
+    keys: tuple[str, ...] = ()
+    found: Mapping[str, BackedUpTable] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -41,6 +45,10 @@ class RestoreRequest:
     def point(self, table: str) -> RestorePoint:
         """How far a table is restored."""
         return self.points.get(table, WholeBackup())
+
+    def point_note(self, table: str) -> str:
+        """By which a later call knows whether it asks for the same."""
+        return self.point(table).text + (f" keys {sorted(self.keys)}" if self.keys else "")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
+from cdc_assets.restore.chosen_rows import check_keys, keep_chosen
 from cdc_assets.restore.column_history import begin_silver
 from cdc_assets.restore.restore_request import RESTORED, THERE, RestoredTable, RestoreRequest
 from cdc_assets.restore.restored_bronze import restore_bronze
@@ -47,10 +48,14 @@ def restore_source(platform: Platform, request: RestoreRequest, say: Say) -> lis
         DatabaseError: the source does not tell its columns; bronze is restored, and the same call goes on from there.
         TableFailuresError: some tables could not be folded.
     """
+    if request.keys:
+        check_keys(platform, request, say)
     outcomes = restore_bronze(request, say)
     done = {each.table for each in outcomes if each.outcome in (RESTORED, THERE)}
     tables = [table for table in request.tables if names.table_name(table) in done]
     fold_restored(platform, request, tables, say)
+    if request.keys and tables:
+        say(f"{names.table_name(tables[0])}: {quantity(keep_chosen(platform, request, say), 'row')} of the keys in silver")
     return outcomes
 
 

@@ -67,7 +67,8 @@ def restore_bronze(request: RestoreRequest, say: Say) -> list[RestoredTable]:
 
 def find_backup_of(request: RestoreRequest, table: Table) -> BackedUpTable:
     """What the request's store has of a table."""
-    return find_backup(request.store, request.source.name, names.table_name(table))
+    name = names.table_name(table)
+    return request.found.get(name) or find_backup(request.store, request.source.name, name)
 
 
 def _there(request: RestoreRequest, table: Table) -> RestoredTable | None:
@@ -77,7 +78,7 @@ def _there(request: RestoreRequest, table: Table) -> RestoredTable | None:
     if not states:
         return None
     (state,) = list(states.values())[:1]
-    noted = KeptGroups(request.path).state_of(name, request.point(name).text)
+    noted = KeptGroups(request.path).state_of(name, request.point_note(name))
     if noted is not None and _has_all_of(state, noted):
         return RestoredTable(name, THERE).with_state(state)
     raise RestoreError(

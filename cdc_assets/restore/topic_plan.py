@@ -71,6 +71,8 @@ def plan_topics(platform: Platform, source: BaseSource) -> list[TopicPlan]:
     own = newest[1].topics if newest else {}
     kept = {table.id: kept for table in source.tables if (kept := _find_kept(store, source, table)) is not None}
     tables = [table for table in source.tables if table.id in kept]
+    if not tables:
+        return []
     found: list[TopicPlan] = []
     if names.is_mirrored(source) and source.captured is not None:
         states = platform.core_kafka(source.cluster).states([names.topic(source, table) for table in tables])

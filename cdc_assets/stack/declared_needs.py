@@ -11,11 +11,12 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.stack.avro_converter import PLUGIN as AVRO
+from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home, read_json
 from spark.lake.place import store_place
 
 _ALWAYS = "debezium-postgres"
-REMEMBERED = ("CDC_SOURCES", "CDC_DEFINITIONS", "CDC_ALERTS", "CDC_VENDOR_DRIVERS", *settings.OF_TRACES)
+REMEMBERED = ("CDC_SOURCES", "CDC_DEFINITIONS", "CDC_ALERTS", "CDC_VENDOR_DRIVERS", settings.JMX, *settings.OF_TRACES)
 
 
 def needing_drivers() -> list[str]:
@@ -65,6 +66,20 @@ def lake_sets() -> tuple[str, ...]:
     """The sets of jars with which Spark reaches the lake's store; none for a local lake."""
     root = settings.check_lake(os.environ.get("CDC_LAKE", ""))
     return (f"spark-{store_place(root).kind}",) if "://" in root else ()
+
+
+def jmx_sets() -> tuple[str, ...]:
+    """The agent that serves a JVM's own figures, where somebody asked for it.
+
+    Raises:
+        StackError: CDC_JMX says something else.
+    """
+    asked = os.environ.get(settings.JMX)
+    if asked is None:
+        asked = settings.lookup(settings.JMX)
+    if asked not in (None, "", "on"):
+        raise StackError("up", f"{settings.JMX}={asked}: it is `on`, or empty", f"{settings.JMX}=on ./cdc up")
+    return ("jmx",) if asked else ()
 
 
 def places_to_remember(home: Home) -> dict[str, str]:

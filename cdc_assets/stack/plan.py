@@ -21,7 +21,7 @@ from cdc_assets.stack.components.postgres import Postgres
 from cdc_assets.stack.components.s3 import S3Endpoint
 from cdc_assets.stack.components.spark_cluster import WORKERS, SparkMaster, SparkWorker
 from cdc_assets.stack.components.spark_connect import SparkConnect
-from cdc_assets.stack.declared_needs import buckets, java_modules_needed, lake_sets, needing_drivers, plugins
+from cdc_assets.stack.declared_needs import buckets, java_modules_needed, jmx_sets, lake_sets, needing_drivers, plugins
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home, read_json, write_json
 from cdc_assets.stack.java import java, java_modules
@@ -85,7 +85,7 @@ def components(site: Site) -> list[Component]:
 
 def jar_sets() -> tuple[str, ...]:
     """The sets that the components of this stack read."""
-    return ("kafka", *plugins(), "spark", *lake_sets(), "s3proxy")
+    return ("kafka", *plugins(), "spark", *lake_sets(), *jmx_sets(), "s3proxy")
 
 
 def external_addresses(home: Home, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -120,11 +120,11 @@ def choose(
             raise StackError("up", reason, f"set {address} too, or unset {key}; then ./cdc up")
     if "CDC_CORE_CONNECT" not in external:
         _refuse_connectors()
-    draft = Site(home, {}, count, external, spark=chosen_spark)
+    draft = Site(home, {}, count, external, spark=chosen_spark, jmx=bool(jmx_sets()))
     names = [port for component in components(draft) for port in component.ports]
     known = remembered.get("ports", {})
     site = replace(draft, ports=assign(names, known, environment=environment), plugins=plugins(), buckets=buckets(), logins=True)
-    chosen = {"brokers": count, "ports": {**known, **site.ports}, "external": external, "spark": chosen_spark}
+    chosen = {"brokers": count, "ports": {**known, **site.ports}, "external": external, "spark": chosen_spark, "jmx": site.jmx}
     write_json(home.config, {**chosen, "plugins": site.plugins, "buckets": site.buckets})
     return site
 
@@ -154,7 +154,16 @@ def load(home: Home) -> Site:
     config = read_json(home.config)
     asked = tuple(config.get("plugins") or plugins()), config.get("buckets") or buckets()
     kind = spark_of(home)
-    return Site(home, config["ports"], config["brokers"], config["external"], *asked, logins=True, spark=kind)
+    return Site(
+        home,
+        config["ports"],
+        config["brokers"],
+        config["external"],
+        *asked,
+        logins=True,
+        spark=kind,
+        jmx=config.get("jmx", False),
+    )
 
 
 def spark_of(home: Home) -> str:

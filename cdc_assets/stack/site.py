@@ -18,7 +18,7 @@ class Site:
 
     `plugins` are the jar sets that the core Connect worker loads as plugins; `buckets` by kind of store (`s3`, `gcs`)
     those that the endpoints hold. `logins`: the Connect workers ask for one, as they do in every stack. `spark` is `local`
-    (one JVM) or `standalone` (a master and workers of its own).
+    (one JVM) or `standalone` (a master and workers of its own). `jmx`: JVMs serve figures of their own.
     """
 
     home: Home
@@ -29,6 +29,7 @@ class Site:
     buckets: Mapping[str, Sequence[str]] = field(default_factory=dict)
     logins: bool = False
     spark: str = "local"
+    jmx: bool = False
 
     @property
     def is_standalone(self) -> bool:

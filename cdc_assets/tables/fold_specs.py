@@ -66,6 +66,7 @@ def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTab
         quarantine_path=names.quarantine_path(lake, source, table),
         quarantine_limit=table.quarantine.max_records,
         portable=is_portable(source, table),
+        past=names.past_path(lake, source, table),
     )
 
 

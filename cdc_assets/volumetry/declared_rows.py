@@ -94,7 +94,7 @@ def declarations(notifications: KeptNotifications | None) -> Declarations:
             found[each.table] = DeclaredRows(0, each.at_ms)
         elif each.aggregate != INITIAL:
             continue
-        elif each.table and each.data.get("status") in FINE:
+        elif each.table and each.tells_rows and each.data.get("status") in FINE:
             read[each.table] = each.rows
         elif each.type == "COMPLETED":
             found |= {table: DeclaredRows(rows, each.at_ms) for table, rows in read.items()}

@@ -140,13 +140,14 @@ def await_in_core(
     core: KafkaCluster,
     core_connect: ConnectClient | None = None,
     deadline: float = 120.0,
+    say: Say = lambda _: None,
 ) -> str:
     """Wait until everything committed in the source before the call is in the core cluster's topics; the log position.
 
     Raises:
         CaughtUpTimeoutError: when the connector did not follow in time.
     """
-    limit = WaitLimit(time.monotonic() + deadline)
+    limit = WaitLimit(time.monotonic() + deadline, say)
     return _carry_to_core(LogMarker(source, f"position-{uuid.uuid4()}", database, core, core_connect, limit)).lsn
 
 

@@ -1,4 +1,5 @@
-"""`cdc remove --delete lake,backup` on a real store: the source's objects go, whatever lies beside them stays."""
+"""`cdc remove --delete lake,backup` on a real store: the source's objects go, whatever lies beside them stays; and not before
+whoever writes a table has ended."""
 
 from __future__ import annotations
 
@@ -11,11 +12,16 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_assets.cli import app
-from cdc_assets_tests.backup.endpoints import Endpoint
+from cdc_assets.errors import CdcAssetsError
+from cdc_assets.removal import data
+from cdc_assets_tests.backup.endpoints import SCHEMES, Endpoint
+from spark.lake.object_lease import SPARK, hold
 
 KEPT = "connector,slot,publication,tables,mirror,registry"
 RECORDS = "2026/01/01/00/leaver.public.{}+0+0+00000000000000000000.json.gz"
 OF_A_TABLE = ("_manifests/0000-00000000000000000000.json", "_plans/0000-00000000000000000000.json", "_newest")
+LAYERS = ("bronze", "silver", "quarantine", "ledger")
+OF_THE_LAKE = ("_delta_log/00000000000000000000.json", "orders/_delta_log/00000000000000000000.json", "orders/a=1/part.parquet")
 OTHERS = ("moving/leaver2/orders/_newest", "moving/leaver/notes.txt", "moving/leaver/orders.txt", "leaver/orders/_newest")
 
 
@@ -58,6 +64,9 @@ def _gcs(endpoint: Endpoint) -> Any:
 def test_the_objects_of_a_source_go_and_nothing_else(endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bucket, store = Bucket(endpoint), {**endpoint.config.model_dump(mode="json"), "prefix": "moving"}
     former = set(bucket.keys())
+    lake = {f"lakes/one/{layer}/leaver/{key}" for layer in LAYERS for key in OF_THE_LAKE}
+    beside = {f"lakes/one/{layer}/leaver2/{key}" for layer in LAYERS for key in OF_THE_LAKE}
+    bucket.put([*lake, *beside])
     own = {f"moving/leaver/{table}/{key}" for table in ("orders", "retired") for key in (RECORDS.format(table), *OF_A_TABLE)}
     bucket.put([*own, *OTHERS])
     folder = tmp_path / "sources"
@@ -67,19 +76,24 @@ def test_the_objects_of_a_source_go_and_nothing_else(endpoint: Endpoint, tmp_pat
     (folder / "leaver.yaml").write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in lines.items()))
     monkeypatch.setenv("CDC_SOURCES", str(folder))
     monkeypatch.setenv("CDC_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("CDC_LAKE", "s3a://lake/of/ours")
+    root = f"{SCHEMES[endpoint.kind]}://cdc-backup/lakes/one"
+    for name, value in {**endpoint.environment, "CDC_LAKE": root}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(data, "_WAITS_SECONDS", 0.5)
 
     def remove(*arguments: str) -> Any:
         return CliRunner().invoke(app, ["remove", "leaver", "--keep", KEPT, *arguments])
 
     assert remove("--yes").exit_code == 0
     assert remove("--delete", "lake,backup", "--dry-run").exit_code == 0
-    assert bucket.keys() - former == own | set(OTHERS)
+    assert bucket.keys() - former == own | lake | beside | set(OTHERS)
+    with hold(f"{root}/silver/leaver/orders", SPARK, seconds=0):
+        held = remove("--delete", "lake", "--yes")
+        assert isinstance(held.exception, CdcAssetsError) or held.exit_code == 1
+        assert "is being written by spark" in f"{held.output}{held.exception}"
+        assert lake <= bucket.keys()
     result = remove("--delete", "lake,backup", "--yes")
-    assert bucket.keys() - former == set(OTHERS), result.output
-    assert result.exit_code == 1
-    for layer in ("bronze", "silver", "quarantine", "ledger"):
-        there = f"s3a://lake/of/ours/{layer}/leaver"
-        assert f"left: folder {there}; somebody who may removes it: aws s3 rm --recursive {there.replace('s3a', 's3')}/" in (
-            result.output
-        )
+    assert bucket.keys() - former == beside | set(OTHERS), result.output
+    assert result.exit_code == 0, result.output
+    for layer in LAYERS:
+        assert f"folder {root}/{layer}/leaver" in result.output

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cdc_assets.connectors.capture import capture_config
+from cdc_assets.onboarding.state import Onboarding
+from cdc_assets.onboarding.work import OnboardingWork, onboarding_kind
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry_files.loader import load_source
+from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.live.live_source import NAME, LiveSource
 
 HERE = f"host: 127.0.0.1, port: 1, user: cdc, password: {{secret: {NAME}}}"
@@ -20,6 +24,7 @@ DATABASES = {
 }
 SOURCE = """
 source: {kind}_shop
+reconciliation: {{marker: ours.marker, signals: ours.signals}}
 database: {{kind: {kind}, {database}}}
 tables:
   - name: 'shop."odd.na,me(x)"'
@@ -35,15 +40,26 @@ IMPATIENT = {"sqlserver": {"driver.loginTimeout": "1"}, "mongodb": {"mongodb.ser
 UNREACHABLE = ("unable to connect", "connection", "timed out", "refused")
 
 
+def beside(source: CapturedSource) -> dict[str, str]:
+    """The temporary connector of an onboarding, as its kind makes it."""
+    kind = onboarding_kind(source)
+    assert kind is not None, source.kind_name
+    state = Onboarding("one", source.name, "temporary", tuple(table.name for table in source.tables), "now")
+    return kind.temporary_config(OnboardingWork(Platform(), state, source, print))
+
+
+@pytest.mark.parametrize("made", [capture_config, beside])
 @pytest.mark.parametrize("kind", DATABASES)
-def test_the_plugin_knows_every_option_and_wants_no_other(live: LiveSource, tmp_path: Path, kind: str) -> None:
+def test_the_plugin_knows_every_option_and_wants_no_other(
+    live: LiveSource, tmp_path: Path, kind: str, made: Callable[[CapturedSource], dict[str, str]]
+) -> None:
     file = tmp_path / "shop.yaml"
     file.write_text(SOURCE.format(kind=kind, database=DATABASES[kind]))
     source = load_source(file)
     assert isinstance(source, CapturedSource)
     with live.settings(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("CDC_CORE_BOOTSTRAP", live.bootstrap)
-        config = capture_config(source)
+        config = made(source)
     patient, config = config, {**config, **IMPATIENT.get(kind, {})}
     findings = live.connect.validate(config)
     assert [key for key, errors in findings.items() if not _is_about_reaching_it(errors)] == [], findings

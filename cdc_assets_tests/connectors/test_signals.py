@@ -8,14 +8,17 @@ import pytest
 
 from cdc_assets.connectors.signals import collection, is_unsignallable
 from cdc_assets.registry.identifiers import TableId
+from cdc_assets_tests.support.row_servers import source_of
 
 
 @pytest.mark.parametrize("name", ["orders", "a$b", "naïve", "a-b", "a(x", "a[x]", "Upper", "x" * 63])
 def test_a_name_is_matched_and_no_other(name: str) -> None:
     table = TableId("public", name)
     assert not is_unsignallable(table)
-    assert re.fullmatch(collection(table), f"public.{name}")
-    assert not re.fullmatch(collection(table), f"public_{name}")
+    for kind, database in (("mysql", ""), ("sqlserver", "shop.")):
+        pattern = collection(source_of(kind), table)
+        assert re.fullmatch(pattern, f"{database}public.{name}")
+        assert not re.fullmatch(pattern, f"{database}public_{name}")
 
 
 @pytest.mark.parametrize("name", ["a b", "we.ird", 'say "hi"', "it's", "a`b", "a\u00a0b"])

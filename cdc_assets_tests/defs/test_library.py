@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import zipfile
 from pathlib import Path
 
@@ -26,6 +27,7 @@ DATA = (
     "stack/jars/jars.lock.toml",
     "spark/__main__.py",
 )
+COMPONENT = "cdc_assets.CdcSource"
 DG = "from dagster_dg_cli.cli import main; main()"
 
 
@@ -106,11 +108,16 @@ def test_dg_lists_scaffolds_and_loads_sources(project: ForeignProject) -> None:
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         return done.stdout
 
-    assert "cdc_assets.components.CdcSource" in dg("list", "components", "--json")
-    dg("scaffold", "defs", "cdc_assets.components.CdcSource", "shop")
-    dg("scaffold", "defs", "cdc_assets.components.CdcSource", "2nd-shop", "--format", "python")
+    listed = dg("list", "components", "--json")
+    assert set(re.findall(r"[\w.]*CdcSource", listed)) == {COMPONENT}, listed
+    dg("scaffold", "defs", COMPONENT, "shop")
+    dg("scaffold", "defs", COMPONENT, "2nd-shop", "--format", "python")
     written = {str(file.relative_to(project.defs)) for file in project.defs.glob("*/*.*")}
     assert written == {"shop/defs.yaml", "shop/shop.yaml", "2nd-shop/component.py", "2nd-shop/s2nd_shop.yaml"}
+    # The longer name, as files of earlier projects have it.
+    earlier = project.defs / "shop" / "defs.yaml"
+    earlier.write_text(earlier.read_text().replace(COMPONENT, "cdc_assets.components.CdcSource"))
+    dg("check", "yaml")
     listed = dg("list", "defs", "--json")
     assert '"silver/shop/silver_orders"' in listed
     assert '"silver/s2nd_shop/silver_orders"' in listed

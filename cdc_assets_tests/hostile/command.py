@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 from urllib.parse import unquote
@@ -22,16 +23,16 @@ def reconcile(chain: SmallChain) -> tuple[int, str, list[dict[str, Any]]]:
     """`cdc reconcile SOURCE -o json`: its exit code, what it told past its result, and the result of each table."""
     from cdc_assets.cli import app
 
-    with _environment(chain):
+    with cli_environment(chain):
         result = CliRunner().invoke(app, ["reconcile", chain.source.name, "-o", "json"])
     raised = None if isinstance(result.exception, SystemExit) else result.exception
     return result.exit_code, f"{result.stderr}{raised or ''}", json.loads(result.stdout or "[]")
 
 
 @contextmanager
-def _environment(chain: SmallChain) -> Iterator[None]:
+def cli_environment(chain: SmallChain) -> Iterator[None]:
     """The registry as a file, and every address where the command looks for it."""
-    folder = chain.root / "sources"
+    folder = Path(chain.root, "sources")
     folder.mkdir(exist_ok=True)
     (folder / f"{chain.source.name}.yaml").write_text(_written(chain.source))
     assert chain.copier is not None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cdc_assets.preflight.capturable import refuse_inexact
 from cdc_assets.registry_files.collisions import find_collisions
+from cdc_assets_tests.hostile.maintenance import maintained
 from cdc_assets_tests.hostile.world import HostileChain, hostile_chain, tell_of
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def play_world(world: World, remote: str, session: SparkSession, root: Path) -> 
     with world.settings(), hostile_chain(world.live, remote, session, root, declared) as chain, tell_of(world.happened):
         database = chain.platform.database(source)
         refuse_inexact(database, source, database.tables([table.id for table in source.tables]), snapshot=True)
-        with closing(world.sessions()) as sessions:
+        with closing(world.sessions()) as sessions, maintained(chain) as upkeep:
             world.play(sessions, STEPS)
             if world.seed % 3 == 0:
                 world.restart(sessions)
@@ -104,4 +105,5 @@ def play_world(world: World, remote: str, session: SparkSession, root: Path) -> 
             chain.advance()
             told["rows"] = world.wrong_rows(chain)
             told |= chain.troubles()
+        told["maintenance"] = upkeep.what_is_missing()
         assert not any(told.values()), "\n".join(f"{what}: {found}" for what, found in told.items() if found)

@@ -148,6 +148,10 @@ def test_the_asset_and_its_check_say_what_there_is(shop: Shop) -> None:
     [of_bronze] = [record.data for record in table.records if record.data["table"] == "bronze/shop"]
     assert (of_bronze["files"], of_bronze["rows"], of_bronze["files_rewritten"]) == (1, 30, 30)
     assert of_bronze["kept_from"] == "0: time travel: 1 h"
+    plan = event.metadata["cdc/plan"]
+    assert isinstance(plan, dg.TableMetadataValue)
+    [planned] = [record.data for record in plan.records if record.data["table"] == "bronze/shop"]
+    assert (planned["rewrite_files"], planned["checkpoint"], planned["left"]) == (30, True, "")
     [check] = done.get_asset_check_evaluations()
     assert (check.passed, check.description) == (True, "3 tables as they should be")
     assert {name: check.metadata[f"cdc/{name}"].value for name in ("small_files", "dead_rows")} == {

@@ -40,8 +40,7 @@ tables: [{name: orders, topic: shop.orders, envelope: json, columns: {id: bigint
         (OWN, ["public.gone"], 2, "a new one is taken in by: cdc onboard shop public.gone"),
         (OWN, ["orders", "--blocking", "--where", "id = 1"], 1, "--where goes with the reading by chunks only"),
         (MARIADB, ["shop.orders", "--blocking"], 1, "leave --blocking out"),
-        (ORACLE, ["SALES.ORDERS"], 1, "is of kind oracle, whose signals are not sent from here"),
-        (ORACLE, ["SALES.ORDERS"], 1, "cdc reconcile shop --heal"),
+        (ORACLE, ["SALES.ORDERS", "--blocking"], 1, "nobody has looked at the offset that its connector stores"),
         (TOPICS, ["orders"], 1, "is a source of topics: nobody can be asked for its rows again"),
     ],
 )

@@ -118,7 +118,7 @@ def test_sql_server(sqlserver: Catalogue, asked: Callable[[str], Report]) -> Non
     assert (report.place, topic_only(bad(report), "sqlserver")) == ("db:1433", True)
     assert {f.subject for f in report.findings if f.check == "table_cdc"} == {"dbo.orders", "dbo.marker"}
     sqlserver.database.executescript(
-        "UPDATE sys.databases SET snapshot_isolation_state = 0; INSERT INTO sys.columns VALUES (10);"
+        "UPDATE sys.databases SET snapshot_isolation_state = 0; INSERT INTO sys.columns (object_id) VALUES (10);"
         "UPDATE sys.tables SET is_tracked_by_cdc = 0 WHERE name = 'marker'; UPDATE msdb.cdc_jobs SET retention = 60;"
         "UPDATE sys.dm_server_services SET status_desc = 'Stopped'"
     )
@@ -129,6 +129,29 @@ def test_sql_server(sqlserver: Catalogue, asked: Callable[[str], Report]) -> Non
         "fail agent server",
         "warn retention shop",
     }
+
+
+def test_columns_that_nobody_declares_are_looked_at(sqlserver: Catalogue, asked: Callable[[str], Report], tmp_path: Path) -> None:
+    sqlserver.database.executescript(
+        "INSERT INTO sys.columns (object_id, column_id, name, system_type_id, user_type_id, scale, is_nullable) VALUES "
+        "(10, 3, 'at', 42, 42, 7, 1), (10, 4, '_cdc_op', 231, 231, 0, 1)"
+    )
+    declared(tmp_path, "sqlserver")
+    file = tmp_path / "erp.yaml"
+    file.write_text(file.read_text().replace(", keys: [id], columns: {id: text not null}", ""))
+    source = load_source(file)
+    assert isinstance(source, UnaskedSource)
+    told = [f.message for f in preflight(Platform(), source).failures if f.check == "columns"]
+    assert [sentence[:40] for sentence in told] == [
+        "silver has columns of its own called _cd",
+        "column 'at' has type timestamp(6) withou",
+    ]
+    sqlserver.database.executescript("DROP TABLE sys.indexes")
+    (refused,) = [f for f in preflight(Platform(), source).failures if f.check == "refused"]
+    assert (refused.subject, refused.mend) == (
+        "columns",
+        "let the role read the catalogue, or declare the tables' columns and keys",
+    )
 
 
 def test_sql_server_without_cdc_is_not_asked_for_its_tables(sqlserver: Catalogue, asked: Callable[[str], Report]) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from cdc_assets import names
 from cdc_assets.connectors.capture import capture_config
+from cdc_assets.connectors.signals import collection
 from cdc_assets.errors import DatabaseError
 from cdc_assets.reconcile import key_signals
 from cdc_assets.reconcile.result import RowDifference, TableResult
@@ -57,10 +59,21 @@ def test_a_document_is_asked_for_by_its_id() -> None:
     assert asked == {"_id": {"$in": ["x", 7, plain, {"$oid": plain}, {"$numberDecimal": "1.5"}]}}
 
 
+def test_a_collection_of_mongodb_is_named_as_it_is() -> None:
+    """The connector expands a pattern to collections that it has met, and takes any other for a name."""
+    orders = TableId("shop", "orders")
+    assert collection(source_of("mongodb"), orders) == "shop.orders"
+    assert collection(source_of("oracle"), orders) == r"ORCL\.shop\.orders"
+    assert collection(source_of("mysql"), orders) == r"shop\.orders"
+
+
 def test_signals_hold_what_fits_and_every_key_once() -> None:
     reader = SqlReader(InSqlite(EVERY[1]))
     rows = [(f"code {i}", i) for i in range(200)]
-    sent = list(key_signals.signals(reader, "shop.dbo.line item", KEY, rows))
+    source = source_of("sqlserver")
+    table = TableId("dbo", "line item")
+    wanted = key_signals.SignalledTable(names.collection(source, table), collection(source, table))
+    sent = list(key_signals.signals(reader, wanted, KEY, rows))
     assert len(sent) > 2
     assert all(len(data) <= key_signals.DATA for data in sent)
     told = [json.loads(data) for data in sent]

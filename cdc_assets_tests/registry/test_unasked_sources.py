@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import sys
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from typer.testing import CliRunner
 
 from cdc_assets import names
+from cdc_assets.cli import app
+from cdc_assets.defs.assets.specs import table_spec
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.checks.flow import has_flow_check, severity_of
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.errors import CaughtUpTimeoutError, DatabaseError, MissingSecretError, OnboardingError
+from cdc_assets.kinds import DATABASES, KINDS, experimental_warnings
 from cdc_assets.onboarding.declared_source import find_source
+from cdc_assets.onboarding.snapshot_again import refuse_kind
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_source
@@ -24,6 +32,7 @@ from cdc_assets.stack.home import Home
 from cdc_assets.tables.fold_specs import silver_spec
 from cdc_assets.tables.source_catalogue import catalogue_of
 from cdc_assets.volumetry.flow import Flow
+from cdc_assets_tests.support.fakes import without_clusters
 
 ORACLE = """
 source: erp
@@ -95,9 +104,8 @@ def test_a_mysql_alone_is_asked_whether_its_changes_become_events(tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "finding"),
     [
-        (ORACLE.replace("keys: [ID], ", ""), "kind oracle is not asked for keys, declare them"),
+        (ORACLE.replace("keys: [ID], ", ""), "with declared columns kind oracle is not asked for keys, declare them"),
         (ORACLE.replace("keys: [ID]", "keys: [NO]"), "keys that are not among the columns"),
-        (ORACLE.replace(', columns: {ID: bigint not null, TOTAL: "numeric(12,2)"}', ""), "tables.0.columns"),
         (ORACLE + "capture: {slot: s}\n", "capture.slot: a source of kind oracle has no such setting"),
         (ORACLE.replace("oracle", "db2"), "accepted: postgresql, mariadb, mysql, sqlserver, oracle, mongodb"),
         (ORACLE.replace("dbname", "lobs: true, dbname"), "Debezium does not read them with mining: hybrid"),
@@ -110,11 +118,52 @@ def test_what_cannot_be_is_refused(tmp_path: Path, text: str, finding: str) -> N
     assert finding in str(refused.value)
 
 
-def test_onboarding_says_that_it_knows_postgresql_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_onboarding_takes_each_kind_of_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = source_of(tmp_path, ORACLE)
     monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
-    with pytest.raises(OnboardingError, match="erp is of kind oracle"):
+    assert find_source(source.name, "incremental") == find_source(source.name, "temporary") == source
+    assert {name for name, row in KINDS.items() if row.onboarding} == {*DATABASES}
+
+
+def test_a_kind_without_onboarding_is_told_what_to_do_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as that of docs/how-to/add-a-database.md."""
+    source = source_of(tmp_path, ORACLE)
+    monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
+    monkeypatch.setitem(KINDS, "oracle", dataclasses.replace(KINDS["oracle"], onboarding=None))  # type: ignore[arg-type]
+    with pytest.raises(OnboardingError, match="erp is of kind oracle, and onboarding takes tables of .*mongodb only. By hand"):
         find_source(source.name)
+    with pytest.raises(
+        OnboardingError, match="is of kind oracle, whose signals are not sent from here.*cdc reconcile erp --heal"
+    ):
+        refuse_kind(source)
+
+
+def test_a_kind_that_met_no_server_is_called_experimental_wherever_it_is_met(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One sentence, which kinds.experimental_warning words."""
+    said = "kind oracle is experimental: not run against a server"
+    sources = [source_of(tmp_path, ORACLE), source_of(tmp_path, MYSQL)]
+    assert experimental_warnings(sources) == {"erp": said}
+    (tmp_path / "source.yaml").write_text(ORACLE)
+    monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
+    monkeypatch.setenv("CDC_SECRET_ERP", "hidden")
+    without_clusters(monkeypatch)
+    monkeypatch.setitem(sys.modules, "oracledb", None)
+    runner = CliRunner()
+    for arguments in (["apply", "erp", "--dry-run"], ["onboard", "erp", "SALES.LINES", "--dry-run"]):
+        assert f"cdc: erp: {said}" in runner.invoke(app, arguments).output, arguments
+    assert f"erp: {said}" in runner.invoke(app, ["preflight", "erp"]).output
+    (report,) = json.loads(runner.invoke(app, ["preflight", "erp", "-o", "json"]).stdout)
+    assert report["experimental"] == said
+    assert json.loads(runner.invoke(app, ["validate", "-o", "json"]).stdout)["experimental"] == {"erp": said}
+    spec = {key.to_user_string(): spec for spec in table_specs(sources[0]) for key in [spec.key]}
+    assert spec["silver/erp/silver_SALES__ORDERS"].metadata["cdc/experimental"] == said
+    assert "cdc/experimental" not in spec["bronze/erp/bronze_SALES__ORDERS"].metadata
+
+
+def table_specs(source: UnaskedSource) -> list[dg.AssetSpec]:
+    return [table_spec(layer, source, source.tables[0]) for layer in ("bronze", "silver")]
 
 
 def test_the_embedded_worker_has_a_plugin_when_its_kind_is_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

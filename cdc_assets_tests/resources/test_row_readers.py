@@ -17,7 +17,7 @@ import pytest
 
 from cdc_assets.connectors.capture import capture_config
 from cdc_assets.errors import CaughtUpTimeoutError, DatabaseError
-from cdc_assets.reconcile.paged_source import compare, mark
+from cdc_assets.reconcile.paged_source import compare
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
@@ -26,6 +26,7 @@ from cdc_assets.resources.rows.open import open_reader
 from cdc_assets.resources.rows.paged import PagedRows, RowForm
 from cdc_assets.resources.rows.sql import SqlReader
 from cdc_assets.resources.rows.texts import parse_key, writer
+from cdc_assets.volumetry.marker_row import mark
 from cdc_assets_tests.support.row_servers import EVERY, ROWS, SERVERS, InSqlite, source_of
 from spark.dialects.dialect import Dialect
 from spark.dialects.mysql import MySqlDialect
@@ -135,7 +136,7 @@ class Core:
 
 
 def test_the_marker_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdc_assets.reconcile.paged_source._POLL_SECONDS", 0.0)
+    monkeypatch.setattr("cdc_assets.volumetry.marker_row._POLL_SECONDS", 0.0)
     core, table = Core(), TableId("ours", "marker")
     reader = SimpleNamespace(mark=lambda table, marker: setattr(core, "written", marker))
     asked = cast(Any, (core, source_of("mysql"), reader, table))

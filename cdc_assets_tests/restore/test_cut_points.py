@@ -15,7 +15,10 @@ from cdc_assets.cuts.keep_cut import keep_cut
 from cdc_assets.errors import BackupError, RestoreError
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets.resources.object_store.local import LocalStore
+from cdc_assets.resources.platform import Platform
 from cdc_assets.restore.cut_points import keep_cuts, restore_points
+from cdc_assets.restore.restore_wish import RestoreWish, make_request
 from cdc_assets.restore.restored_bronze import restore_bronze
 from cdc_assets_tests.restore.conftest import Ask
 from cdc_assets_tests.restore.original import Original, held, quietly, rows, states
@@ -49,7 +52,7 @@ def keep(lake: str, shop: Source, cut: CutManifest) -> str:
 
 
 def test_the_restored_tables_end_where_the_cut_does(
-    store: ObjectStore, original: Original, shop: Source, ask: Ask, tmp_path: Any
+    store: ObjectStore, original: Original, shop: Source, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = str(tmp_path / "was")
     original.append("orders", [*rows(0, 60), *rows(0, 40, partition=1)], ends={0: 60, 1: 40})
@@ -62,8 +65,19 @@ def test_the_restored_tables_end_where_the_cut_does(
     assert keep_cuts(lake, shop, store) == 1
     assert keep_cuts(lake, shop, store) == 0
     # The lake, and its table of cuts, are not needed any more.
-    request = ask(store, points=restore_points(store, shop, shop.tables, cut))
+    asked, listing = list[str](), LocalStore.list
+
+    def note(store: LocalStore, prefix: str, **more: Any) -> Any:
+        asked.append(prefix)
+        return listing(store, prefix, **more)
+
+    monkeypatch.setattr(LocalStore, "list", note)
+    request = make_request(Platform(lake_root=str(tmp_path / "lake")), shop, RestoreWish(to=cut))
     restore_bronze(request, quietly)
+    assert sorted(prefix for prefix in asked if prefix in ("shop/orders/", "shop/customers/")) == [
+        "shop/customers/",
+        "shop/orders/",
+    ], "a listing each"
     assert held(request.path, "orders") == expected
     assert len(expected) == 100
     assert held(request.path, "customers") == []

@@ -15,6 +15,7 @@ from cdc_assets.defs.checks.drilled import build_drilled_check, key_of_drilled
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry.models import Source
+from cdc_assets.registry.source_settings import DrillSettings
 from cdc_assets.resources.platform import Platform
 from cdc_assets.restore.drill_record import Drill, DrilledTable, note_drill
 from cdc_assets_tests.restore.conftest import SHOP
@@ -61,13 +62,22 @@ def test_the_check_is_red_without_a_drill_after_one_that_differs_and_when_it_is_
         return drill
 
     assert told(drilled, tmp_path) == (False, "there was no drill yet: cdc drill shop")
-    drill = note(13)
+    drill = note(8.7)
     assert told(drilled, tmp_path) == (True, f"10 rows equal at {drill.moment}")
-    drill = note(15)
+    drill = note(8.8)
     assert told(drilled, tmp_path) == (False, f"the last drill was at {drill.moment}: cdc drill shop")
     note(0, differing=2)
     assert told(drilled, tmp_path) == (False, "orders: 2 rows of 10 differ")
     note(0, problem="shop/orders/x is missing")
     assert told(drilled, tmp_path) == (False, "orders: shop/orders/x is missing")
-    assert drilled.drill is not None
-    assert drilled.drill.every == timedelta(days=7)
+
+
+def test_how_late_a_drill_may_be(drilled: Source, tmp_path: Path) -> None:
+    assert drilled.drill == DrillSettings(every=timedelta(days=7))
+    assert drilled.drill.oldest == timedelta(days=8, hours=18)
+    assert DrillSettings(every=timedelta(hours=1)).oldest == timedelta(hours=2)
+    strict = DrillSettings(every=timedelta(days=7), tolerance=timedelta(hours=2))
+    source = drilled.model_copy(update={"drill": strict})
+    for hours, passed in ((169, True), (171, False)):
+        note_drill(str(tmp_path), source, Drill("shop", time.time() - hours * 3600, 90.0, 1, (DrilledTable("orders", 3, 10),)))
+        assert told(source, tmp_path)[0] is passed

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from cdc_assets.cli import app
+from cdc_assets.defs.restore_job import build_restore_job
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.restore.command_line import cdc
 from cdc_assets_tests.restore.original import TABLES, Original, fill, held
 
@@ -53,6 +56,8 @@ def test_without_spark_bronze_comes_back(lake: Path, original: Original) -> None
         (("restore", "shop", "--to", "yesterday"), "--to 'yesterday' is neither a time"),
         (("restore", "shop", "--into", "lake"), "--into lake is the lake itself"),
         (("restore", "shop", "--into", "other"), "CDC_SPARK_REMOTE is not set"),
+        (("restore", "shop", "orders", "--keys", "1"), "keys are of one table beside the lake"),
+        (("restore", "shop", "--into", "other", "--keys", "1"), "keys are of one table beside the lake"),
     ],
 )
 def test_a_refusal_says_what_is_wrong(
@@ -96,3 +101,38 @@ def test_a_log_is_kept_where_a_slot_can_keep_it(lake: Path, tmp_path: Path, kind
     told = result.output + result.stderr
     assert ("backup.keep_log: kind mariadb has no slot" in told) == (kind == "mariadb"), told
     assert (result.exit_code == 0) == (kind == "postgresql"), told
+
+
+def test_a_drill_says_what_it_would_do(lake: Path, root: Path, shop: Source) -> None:
+    """Nothing has folded yet: there is a backup that nothing can be compared with."""
+    code, told, _ = cdc("drill", "shop", "--dry-run")
+    assert (code, [(row["table"], row["problem"]) for row in told]) == (
+        1,
+        [("orders", "there is a backup and no silver"), ("customers", "there is a backup and no silver")],
+    )
+    next((root / "shop/orders").rglob("*.gz")).unlink()
+    code, told, _ = cdc("drill", "shop", "--dry-run")
+    assert "is missing" in told[0]["problem"]
+    assert not lake.exists()
+    code, _, said = cdc("drill", "shop", "--dry-run", "--last")
+    assert (code, "give it without --last and --keep" in said) == (2, True)
+
+
+def test_the_job_shows_the_plan_and_restores_when_told_to(
+    lake: Path, shop: Source, original: Original, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a source to ask nothing is folded: what there is then is bronze, and the run is red."""
+
+    def run(**config: Any) -> Any:
+        job = build_restore_job()
+        told = {"ops": {"restore_tables": {"config": {"source": "shop", **config}}}}
+        return job.execute_in_process(told, resources={"platform": Platform()}, raise_on_error=False)
+
+    planned = run()
+    assert planned.success
+    [metadata] = [event.step_output_data.metadata for event in planned.all_node_events if event.is_successful_output]
+    assert metadata["cdc/restored"].value is False
+    assert [record.data["records"] for record in metadata["cdc/plan"].records] == [1612, 1200]
+    assert not lake.exists()
+    assert not run(dry_run=False).success
+    assert held(str(lake / "bronze/shop"), *TABLES) == held(original.path, *TABLES)

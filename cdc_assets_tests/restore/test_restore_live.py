@@ -2,62 +2,48 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import dagster as dg
 import pytest
 from deltalake import DeltaTable
 
 from cdc_assets import names
-from cdc_assets.backup import backup_table
-from cdc_assets.defs.checks.drilled import build_drilled_check
-from cdc_assets.ledger.balance import hops
-from cdc_assets.ledger.count import count_events
-from cdc_assets.ledger.read import places, read_windows
-from cdc_assets.registry.models import Source
-from cdc_assets.registry.source_settings import Backup, DrillSettings
+from cdc_assets.defs.assets.drill import build_drill_asset
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.object_store import ObjectStore, open_store
-from cdc_assets.restore.column_history import back_up_columns
 from cdc_assets.restore.drill_record import last_drill, scratch_of
 from cdc_assets.restore.drill_source import drill_source
-from cdc_assets.restore.restore_point import parse_restore_point
-from cdc_assets.restore.restore_request import RESTORED, THERE, RestoreRequest
-from cdc_assets.restore.restore_source import platform_of_lake, restore_source
-from cdc_assets.tables.fold_specs import history_spec, silver_spec
-from cdc_assets.tables.source_catalogue import catalogue_of
+from cdc_assets.restore.restore_request import DAMAGED, RESTORED, THERE, RestoreRequest
+from cdc_assets.restore.restore_source import restore_source
 from cdc_assets_tests.e2e.source_rows import current_versions, silver_rows, source_rows
+from cdc_assets_tests.restore.lost_lake import (
+    CHANGES,
+    DDL,
+    NAMES,
+    TABLES,
+    assert_as_in_postgresql,
+    assert_ledger_balances,
+    back_up,
+    by_command,
+    change,
+    fold_history,
+    rows_of,
+    told_by_check,
+)
 from cdc_assets_tests.restore.original import held, quietly, states
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
 from spark.delta.identifiers import table_at
-from spark.history import job as history_job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-TABLES = [{"name": "public.coin", "history": "scd2"}, {"name": "public.toss", "without_key": "multiset"}, "public.note"]
-NAMES = ("coin", "note", "toss")
-DDL = """
-CREATE TABLE coin (id int PRIMARY KEY, face text, worth numeric(12,2), minted date);
-CREATE TABLE toss (coin int, up boolean);
-CREATE TABLE note (id bigint PRIMARY KEY, words text, at timestamptz, data bytea);
-ALTER TABLE toss REPLICA IDENTITY FULL;
-INSERT INTO coin SELECT i, 'face ' || i, i / 7.0, '2026-01-01'::date + i FROM generate_series(1, 400) i;
-INSERT INTO toss SELECT i % 9, i % 3 = 0 FROM generate_series(1, 90) i;
-"""
-CHANGES = (
-    "INSERT INTO note SELECT i, repeat('w', i * 40), now(), decode(md5(i::text), 'hex') FROM generate_series(1, 200) i",
-    "UPDATE coin SET worth = worth + 1 WHERE id % 3 = 0",
-    "UPDATE coin SET id = id + 1000 WHERE id % 50 = 0",
-    "DELETE FROM coin WHERE id % 7 = 0",
-    "DELETE FROM toss WHERE coin = 3",
-    "UPDATE note SET at = now() WHERE id % 2 = 0",
-)
 
 
 @pytest.fixture(scope="module")
@@ -82,50 +68,8 @@ def chain(live: LiveSource, remote: str, session: SparkSession, tmp_path_factory
         yield made
 
 
-def fold_history(chain: SmallChain) -> None:
-    coin, root = chain.source.table("coin"), str(chain.root)
-    found = catalogue_of(chain.platform, chain.source, [coin])[coin.id]
-    spec = history_spec(root, chain.source, coin, silver_spec(root, chain.source, coin, found))
-    history_job.run(chain.session, spec)
-
-
-def change(chain: SmallChain, *statements: str) -> None:
-    with chain.live.connection() as connection:
-        for statement in statements:
-            connection.execute(statement.encode())
-
-
-def back_up(chain: SmallChain, store: ObjectStore, *, lake: Path | str | None = None) -> Source:
-    """The source, as one that declares this backup."""
-    path = names.bronze_path(str(lake or chain.root), chain.source)
-    for table in chain.source.tables:
-        backup_table(store, source=chain.source.name, table=names.table_name(table), bronze_path=path)
-        back_up_columns(store, str(lake or chain.root), chain.source, table)
-    declared = {"backup": Backup(store=store.config), "drill": DrillSettings(every=timedelta(days=7))}
-    return chain.source.model_copy(update=declared)
-
-
 def request(chain: SmallChain, store: ObjectStore, lake: Path, **more: Any) -> RestoreRequest:
     return RestoreRequest(chain.source, chain.source.tables, store, str(lake), **more)
-
-
-def assert_as_in_postgresql(chain: SmallChain, lake: Path | str) -> None:
-    for table in chain.source.tables:
-        path = names.silver_path(str(lake), chain.source, table)
-        with chain.live.connection() as connection:
-            columns, expected = source_rows(connection, names.table_name(table))
-        assert silver_rows(Path(path), columns) == expected, table.name
-
-
-def assert_ledger_balances(chain: SmallChain, lake: str) -> None:
-    """The ledger's own job, begun anew: each event of the topics has its row of bronze and its fate in silver."""
-    count_events(platform_of_lake(chain.platform, lake), chain.source, chain.source.tables)
-    counted = places(lake, chain.source)
-    for table in chain.source.tables:
-        place = counted[names.table_name(table)]
-        found = hops(read_windows(lake, chain.source, table), place, mirrored=names.is_mirrored(chain.source))
-        assert [each for hop in found for each in hop.differing] == [], table.name
-        assert place.uncounted == ""
 
 
 def test_the_lake_comes_back_and_goes_on(chain: SmallChain, store: ObjectStore, tmp_path: Path) -> None:
@@ -159,6 +103,30 @@ def test_the_lake_comes_back_and_goes_on(chain: SmallChain, store: ObjectStore, 
     assert held(asked.path, *NAMES) == held(was, *NAMES)
 
 
+def test_rows_of_keys_come_beside_the_lake(chain: SmallChain, store: ObjectStore, tmp_path: Path) -> None:
+    """Oracle: the live silver's rows, and its history's, of these keys."""
+    chain.advance()
+    fold_history(chain)
+    source, coin = back_up(chain, store), chain.source.table("coin")
+    lake, asked = tmp_path / "some", ("--keys", "1", "--keys", "1100", "--keys", "7", "--keys", "99999")
+    began = DeltaTable(chain.silver("coin")).version()
+    code, _, said = by_command(chain, source, "restore", source.name, "coin", "--into", str(lake), "--keys", "x")
+    assert (code, "'x' is no value of its key column 'id'" in said, lake.exists()) == (2, True, False), said
+    code, [told], said = by_command(chain, source, "restore", source.name, "coin", "--into", str(lake), *asked)
+    assert (code, told["outcome"]) == (0, RESTORED), said
+    for path in (names.silver_path, names.history_path):
+        live, made = (rows_of(path(str(root), chain.source, coin), 1, 7, 1100) for root in (chain.root, lake))
+        assert made == live
+        assert made
+        assert made == rows_of(path(str(lake), chain.source, coin))
+    assert [row["id"] for row in rows_of(names.silver_path(str(lake), chain.source, coin))] == [1, 1100]  # 7 is deleted
+    code, [told], _ = by_command(chain, source, "restore", source.name, "coin", "--into", str(lake), *asked)
+    assert (code, told["outcome"]) == (0, THERE)
+    code, _, said = by_command(chain, source, "restore", source.name, "coin", "--into", str(lake), "--keys", "2")
+    assert (code, "records of coin already" in said) == (2, True), said
+    assert DeltaTable(chain.silver("coin")).version() == began
+
+
 @pytest.mark.all
 def test_up_to_a_position_silver_is_as_it_was(chain: SmallChain, store: ObjectStore, tmp_path: Path) -> None:
     """Oracle: PostgreSQL's rows of then."""
@@ -169,29 +137,39 @@ def test_up_to_a_position_silver_is_as_it_was(chain: SmallChain, store: ObjectSt
     silver = DeltaTable(chain.silver("note")).to_pyarrow_table(columns=["_cdc_position"])["_cdc_position"].to_pylist()
     change(chain, "UPDATE note SET words = 'too late'", "DELETE FROM note WHERE id < 50")
     chain.advance()
-    back_up(chain, store)
-    points = {"note": parse_restore_point(max(silver))}
-    asked = RestoreRequest(chain.source, [note], store, str(tmp_path / "then"), points=points)
-    restore_source(chain.platform, asked, quietly)
-    assert silver_rows(Path(names.silver_path(asked.lake, chain.source, note)), columns) == expected
+    source = back_up(chain, store)
+    code, [told], _ = by_command(
+        chain, source, "restore", source.name, "note", "--into", str(tmp_path / "t"), "--to", max(silver)
+    )
+    assert (code, told["outcome"]) == (0, RESTORED)
+    assert silver_rows(Path(names.silver_path(str(tmp_path / "t"), chain.source, note)), columns) == expected
 
 
 def test_a_drill_finds_nothing_and_then_what_is_planted(chain: SmallChain, store: ObjectStore) -> None:
     chain.advance()
     fold_history(chain)
     source = back_up(chain, store)
-    said: list[str] = []
-    drill = drill_source(chain.platform, source, said.append)
+    code, planned, _ = by_command(chain, source, "drill", source.name, "--dry-run")
+    assert (code, {(row["table"], row["problem"]) for row in planned}) == (0, {(name, "") for name in NAMES})
+    assert all(row["records"] and row["bytes"] and row["version"] is not None for row in planned)
+    assert last_drill(str(chain.root), source) is None
+    code, [told], _ = by_command(chain, source, "drill", source.name)
+    drill = last_drill(str(chain.root), source)
+    assert drill is not None
+    assert (code, told) == (0, json.loads(json.dumps(drill.to_json())))
+    assert [(each.table, each.version) for each in drill.tables] == sorted((row["table"], row["version"]) for row in planned)
     assert [(each.table, each.sentence) for each in drill.tables if not each.is_equal] == []
     assert drill.is_equal
     assert {each.table for each in drill.tables} == set(NAMES)
     assert sum(each.rows for each in drill.tables) > 600
     assert not [each for each in Path(scratch_of(str(chain.root), source)).rglob("*") if each.is_file()]
-    assert last_drill(str(chain.root), source) == drill
     assert told_by_check(chain, source) == (True, f"{sum(each.rows for each in drill.tables)} rows equal at {drill.moment}")
 
     chain.session.sql(f"UPDATE {table_at(chain.silver('coin'))} SET face = 'planted' WHERE id = 1")
-    drill = drill_source(chain.platform, source, quietly)
+    code, [told], _ = by_command(chain, source, "drill", source.name)
+    assert (code, told["equal"]) == (1, False)
+    drill = last_drill(str(chain.root), source)
+    assert drill is not None
     coin = next(each for each in drill.tables if each.table == "coin")
     assert coin.differing == 2  # the row as it is, and as it would be
     assert coin.rows > 2 * DeltaTable(chain.silver("coin")).to_pyarrow_table().num_rows - 100  # the history as well
@@ -232,26 +210,37 @@ def test_columns_that_the_source_has_dropped_come_back(chain: SmallChain, store:
 
 
 @pytest.mark.all
-def test_a_drill_names_a_damaged_object(chain: SmallChain, store: ObjectStore) -> None:
+def test_a_damaged_object_is_named_and_left_out(chain: SmallChain, store: ObjectStore, tmp_path: Path) -> None:
     source = back_up(chain, store)
     root = Path(store.config.bucket) / store.config.prefix
     victim = max((root / source.name / "note").rglob("*.gz"), key=lambda file: file.name)
     content = victim.read_bytes()
     victim.write_bytes(content[:-1] + b"?")
     drill = drill_source(chain.platform, source, quietly)
+    lake = str(tmp_path / "rest")
+    code, told, said = by_command(chain, source, "restore", source.name, "--into", lake)
+    outcomes = {row["table"]: row["outcome"] for row in told}
+    assert (code, outcomes) == (1, {"coin": RESTORED, "toss": RESTORED, "note": DAMAGED})
+    assert f"damaged: {victim.relative_to(root)} has another content" in said
+    code, told, said = by_command(chain, source, "restore", source.name, "note", "--into", lake, "--skip-damaged")
+    assert (code, [row["outcome"] for row in told]) == (1, [RESTORED])
+    assert f"damaged: {victim.relative_to(root)} has another content" in said
+    assert rows_of(names.silver_path(lake, chain.source, chain.source.table("note")))
     victim.write_bytes(content)
     (note,) = [each for each in drill.tables if not each.is_equal]
     assert note.table == "note"
     assert note.problem.startswith(f"{victim.relative_to(root)} has another content")
 
 
-def told_by_check(chain: SmallChain, source: Source) -> tuple[bool, str]:
-    import dagster as dg
-
-    from cdc_assets.defs.checks.drilled import key_of_drilled
-
-    chosen = dg.AssetSelection.checks(key_of_drilled(source))
-    resources = {"platform": chain.platform}
-    result = dg.materialize([build_drilled_check(source)], selection=chosen, resources=resources, raise_on_error=False)
-    (told,) = result.get_asset_check_evaluations()
-    return told.passed, told.description or ""
+@pytest.mark.all
+def test_the_asset_drills(chain: SmallChain, store: ObjectStore) -> None:
+    source = back_up(chain, store)
+    asset = build_drill_asset(source)
+    result = dg.materialize([asset], resources={"platform": chain.platform})
+    (event,) = result.asset_materializations_for_node(asset.op.name)
+    drill = last_drill(str(chain.root), source)
+    assert drill is not None
+    told = {name: value.value for name, value in event.metadata.items()}
+    rows = sum(each.rows for each in drill.tables)
+    assert (told["cdc/equal"], told["cdc/rows"], told["cdc/rows_differing"], told["cdc/bytes"]) == (True, rows, 0, drill.bytes)
+    assert [record.data["table"] for record in event.metadata["cdc/tables"].records] == sorted(NAMES)  # type: ignore[union-attr]

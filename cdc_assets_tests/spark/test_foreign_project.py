@@ -14,8 +14,11 @@ from deltalake import DeltaTable, write_deltalake
 from cdc_assets_tests.support.foreign_project import ForeignProject, create_project
 from cdc_assets_tests.support.lake.readings import SOURCE, send
 from cdc_assets_tests.support.lake.topics import Broker
+from cdc_assets_tests.support.page_blocks import blocks_of
 
-CHAIN = ("cdc_topic_feeds", "cdc_bronze_feeds", "cdc_silver_feeds")
+CHAIN = ("cdc_topic_feeds", "cdc_bronze_feeds", "cdc_silver_feeds", "gold__newest_reading")
+"""The last is the project's own, behind silver."""
+OF_THE_PAGE = {"shop": "feeds", "order": "reading"}
 
 
 @pytest.mark.spark
@@ -27,6 +30,7 @@ def test_checks_gate_under_the_multiprocess_executor_whatever_the_hash_seed(
     places = {"CDC_LAKE": str(lake), "CDC_LAKE_BOOTSTRAP": kafka, "CDC_SPARK_REMOTE": remote}
     project = create_project(tmp_path / "lakehouse", python=foreign_python, **places)
     project.add_source("feeds", SOURCE.format(topic=topic))
+    (project.defs / "gold.py").write_text(in_words_of(OF_THE_PAGE, blocks_of("library.md", "python")["gold.py"]))
     seen = []
     for seed, key in (("1", 1), ("2", 2), ("random", 3)):
         send(kafka, topic, key)
@@ -37,7 +41,9 @@ def test_checks_gate_under_the_multiprocess_executor_whatever_the_hash_seed(
         seen.append(checks_by_step(events))
         in_order = [step for step in started(events) if step in CHAIN]
         assert "will proceed without gating" not in done
-        assert in_order == [*CHAIN][: 2 if key == 3 else 3], done
+        assert in_order == [*CHAIN][: 2 if key == 3 else 4], done
+        if key != 3:
+            assert newest_seen(events) == key, "the project's own asset read another silver"
         assert_gated(events)
     assert seen[0] == seen[1]
     assert {"record_parity"} in seen[2].values()
@@ -45,6 +51,18 @@ def test_checks_gate_under_the_multiprocess_executor_whatever_the_hash_seed(
         1,
         2,
     ]
+
+
+def in_words_of(names: dict[str, str], text: str) -> str:
+    """A page's block for the source of this test."""
+    for old, new in names.items():
+        text = text.replace(old, new)
+    return text
+
+
+def newest_seen(events: list[dg.DagsterEvent]) -> Any:
+    (made,) = (e for e in events if e.is_step_materialization and e.asset_key == dg.AssetKey(["gold", "newest_reading"]))
+    return made.step_materialization_data.materialization.metadata["id"].value
 
 
 def double_a_record(bronze: Path) -> None:
@@ -55,7 +73,7 @@ def double_a_record(bronze: Path) -> None:
 
 def materialize(project: ForeignProject, seed: str) -> str:
     """Topic, bronze and silver with their checks, by the project's own default executor; what was printed."""
-    selection = 'key:"topic/*" or key:"bronze/*" or key:"silver/*"'
+    selection = 'key:"topic/*" or key:"bronze/*" or key:"silver/*" or key:"gold/*"'
     arguments = ["asset", "materialize", "-m", "lakehouse.definitions", "--select", selection]
     if seed != "random":
         # All processes have one seed then, however they are started; this start costs a third.

@@ -17,7 +17,16 @@ CREATE TABLE sys.schemas (name, schema_id); INSERT INTO sys.schemas VALUES ('dbo
 CREATE TABLE sys.tables (name, schema_id, object_id, is_tracked_by_cdc);
 INSERT INTO sys.tables VALUES ('orders', 1, 10, 1), ('marker', 1, 11, 1), ('other', 1, 12, 0);
 CREATE TABLE sys.key_constraints (parent_object_id, type); INSERT INTO sys.key_constraints VALUES (10, 'PK'), (11, 'PK');
-CREATE TABLE sys.columns (object_id); INSERT INTO sys.columns VALUES (10), (10), (11);
+CREATE TABLE sys.columns (object_id, column_id, name, system_type_id, user_type_id, precision, scale, is_nullable,
+  is_computed DEFAULT 0, is_column_set DEFAULT 0, default_object_id DEFAULT 0);
+INSERT INTO sys.columns (object_id, column_id, name, system_type_id, user_type_id, precision, scale, is_nullable)
+  VALUES (10, 1, 'id', 231, 231, 0, 0, 0), (10, 2, 'total', 108, 108, 12, 2, 1), (11, 1, 'id', 231, 231, 0, 0, 0);
+CREATE TABLE sys.types (name, system_type_id, user_type_id);
+INSERT INTO sys.types VALUES ('nvarchar', 231, 231), ('numeric', 108, 108), ('sysname', 231, 256), ('geometry', 240, 129),
+  ('sql_variant', 98, 98), ('datetime2', 42, 42), ('name_of_ours', 231, 257);
+CREATE TABLE sys.indexes (object_id, index_id, is_primary_key); INSERT INTO sys.indexes VALUES (10, 1, 1), (10, 2, 0);
+CREATE TABLE sys.index_columns (object_id, index_id, column_id, key_ordinal);
+INSERT INTO sys.index_columns VALUES (10, 1, 1, 1), (10, 2, 2, 1);
 CREATE TABLE cdc.change_tables (source_object_id, object_id, capture_instance, create_date);
 INSERT INTO cdc.change_tables VALUES (10, 20, 'dbo_orders', 1), (11, 21, 'dbo_marker', 2);
 CREATE TABLE cdc.captured_columns (object_id); INSERT INTO cdc.captured_columns VALUES (20), (20), (21);
@@ -30,7 +39,14 @@ INSERT INTO v$database VALUES ('ARCHIVELOG', 'YES', 'NO');
 CREATE TABLE v$archived_log (first_time, deleted);
 INSERT INTO v$archived_log VALUES (julianday('now') - 9, 'NO'), (julianday('now') - 99, 'YES');
 CREATE TABLE all_tables (owner, table_name); INSERT INTO all_tables VALUES ('dbo', 'orders'), ('dbo', 'marker'), ('else', 'x');
-CREATE TABLE all_constraints (owner, table_name, constraint_type); INSERT INTO all_constraints VALUES ('dbo', 'orders', 'P');
+CREATE TABLE all_constraints (owner, table_name, constraint_type, constraint_name);
+INSERT INTO all_constraints VALUES ('dbo', 'orders', 'P', 'pk'), ('dbo', 'orders', 'C', 'check');
+CREATE TABLE all_cons_columns (owner, table_name, constraint_name, column_name, position);
+INSERT INTO all_cons_columns VALUES ('dbo', 'orders', 'pk', 'id', 1), ('dbo', 'orders', 'check', 'total', NULL);
+CREATE TABLE all_tab_cols (owner, table_name, column_name, column_id, data_type, data_precision, data_scale, nullable,
+  virtual_column DEFAULT 'NO', hidden_column DEFAULT 'NO', default_length);
+INSERT INTO all_tab_cols (owner, table_name, column_name, column_id, data_type, data_precision, data_scale, nullable)
+  VALUES ('dbo', 'orders', 'id', 1, 'VARCHAR2', NULL, NULL, 'N'), ('dbo', 'orders', 'total', 2, 'NUMBER', 12, 2, 'Y');
 CREATE TABLE all_log_groups (owner, table_name, log_group_type);
 INSERT INTO all_log_groups VALUES ('dbo', 'orders', 'ALL COLUMN LOGGING'), ('dbo', 'marker', 'ALL COLUMN LOGGING');
 CREATE TABLE v$log (bytes); INSERT INTO v$log VALUES (1073741824), (1073741824);
@@ -62,6 +78,6 @@ class Catalogue:
         def execute(query: str, values: Sequence[Any] = ()) -> None:
             self.asked.append(query)
             own = query.replace("msdb.dbo.", "msdb.").replace("SYSDATE", "julianday('now')")
-            cursor.execute(re.sub(r":(\d+)", r"?\1", own), list(values))
+            cursor.execute(re.sub(r":(\d+)", r"?\1", own).replace("%s", "?"), list(values))
 
         yield SimpleNamespace(execute=execute, fetchall=cursor.fetchall)

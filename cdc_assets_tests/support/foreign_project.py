@@ -31,7 +31,7 @@ import spark
 
 assert spark.WHOSE == "the project's"
 """
-COMPONENT = "type: cdc_assets.components.CdcSource\nattributes: {{registry_file: {file}}}\n"
+COMPONENT = "type: cdc_assets.CdcSource\nattributes: {{registry_file: {file}}}\n"
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,9 @@ def build_wheel(folder: Path) -> Path:
     return wheel
 
 
-def create_environment(folder: Path, wheel: Path, *, without: tuple[str, ...] = ()) -> Path:
-    """A virtual environment with nothing but the wheel; this one's packages, less those, are behind it. Its Python."""
+def create_environment(folder: Path, wheel: Path, *, without: tuple[str, ...] = (), more: tuple[str, ...] = ()) -> Path:
+    """A virtual environment with nothing but the wheel and what is asked for by `more`, which the registry of packages gives;
+    this one's packages, less those `without`, are behind it. Its Python."""
     venv.create(folder, with_pip=False, symlinks=True)
     python, (packages,) = folder / "bin" / "python", folder.glob("lib/python3*/site-packages")
     # Of those that Debian's Python names, some are not there.
@@ -106,11 +107,17 @@ def create_environment(folder: Path, wheel: Path, *, without: tuple[str, ...] = 
     if without:
         behind = [_copy_links(behind, folder / "behind", without)]
     (packages / "beside.pth").write_text("".join(f"{place}\n" for place in behind))
+    _install(python, "--offline", "--no-deps", str(wheel))
+    if more:
+        _install(python, "--only-binary", ":all:", *more)
+    return python
+
+
+def _install(python: Path, *arguments: str) -> None:
     uv = uv_wheel.fetch(ROOT, cache_folder(dict(os.environ)), dict(os.environ))
-    command = [str(uv), "pip", "install", "--offline", "--no-deps", "--python", str(python), str(wheel)]
+    command = [str(uv), "pip", "install", "--python", str(python), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return python
 
 
 def _copy_links(places: list[Path], target: Path, without: tuple[str, ...]) -> Path:

@@ -13,6 +13,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from spark.bronze.held import all_rows, rows_since
 from spark.delta.commits import Committed, Folded, fold
 from spark.delta.conditions import any_of
 from spark.delta.log import fold_history
@@ -23,10 +24,16 @@ from spark.specs import SilverSpec
 
 
 def table_events(session: SparkSession, spec: SilverSpec, version: int) -> DataFrame:
-    """Everything bronze holds of the table, but messages that are no row events, and tombstones where the delete before
-    them says it all."""
-    bronze = session.read.format("delta").option("versionAsOf", version).load(spec.bronze_path)
-    rows = bronze.where((sf.col("table") == spec.table) & ~sf.col("op").eqNullSafe("m"))
+    """Everything of the table, but messages that are no row events, and tombstones where the delete before them says it all.
+
+    Raises:
+        BronzeExpiredError: bronze has not all of it any more.
+    """
+    return _row_events(all_rows(session, spec, version), spec)
+
+
+def _row_events(rows: DataFrame, spec: SilverSpec) -> DataFrame:
+    rows = rows.where(~sf.col("op").eqNullSafe("m"))
     if envelope(spec.envelope).tombstones_delete(connector(spec.connector)):
         return rows
     return rows.where(sf.col("value").isNotNull())
@@ -34,7 +41,7 @@ def table_events(session: SparkSession, spec: SilverSpec, version: int) -> DataF
 
 def new_events(session: SparkSession, spec: SilverSpec, committed: Committed, before: Folded) -> DataFrame:
     """What of it silver has not folded yet."""
-    rows = table_events(session, spec, committed.version)
+    rows = _row_events(rows_since(session, spec, committed.version, before), spec)
     conditions = [_beyond(topic, committed, before) for topic in committed.of_table(spec.table)]
     rows = rows.where(any_of(conditions))
     oldest = _oldest_timestamp(spec, committed, before)

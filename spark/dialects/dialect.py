@@ -80,6 +80,11 @@ class Dialect:
         columns = ", ".join(self.name_in_query(name) for name in ("id", "type", "data"))
         return f"INSERT INTO {self.name_in_query(*table)} ({columns}) VALUES ({', '.join(map(self.placeholder, (1, 2, 3)))})"
 
+    def unsignal(self, table: Table, *, one: bool) -> str:
+        """Takes away all signals, or `one`; value: its id."""
+        where = f" WHERE {self.name_in_query('id')} = {self.placeholder(1)}" if one else ""
+        return f"DELETE FROM {self.name_in_query(*table)}{where}"
+
     def condition(self, columns: Sequence[Column], keys: Sequence[Sequence[Any]]) -> str:
         """`(a = 1 AND b = 'x') OR (…)`: a text that the connector runs, so its values are written out.
 

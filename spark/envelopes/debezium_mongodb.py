@@ -1,7 +1,8 @@
 """Debezium's MongoDB events in JSON: documents are JSON texts inside the envelope, `{"after": "{\\"_id\\": …}", …}`.
 
 A document's top-level fields are the row's columns and `_id` is the key; MongoDB's typed values (`{"$oid": "…"}`,
-`{"$numberLong": "5"}`, `{"$date": 0}`) become their bare value. A field that a full document lacks is NULL.
+`{"$numberLong": "5"}`) become their bare value, and `{"$date": 0}`, in milliseconds, what the column's type makes of it.
+A field that a full document lacks is NULL.
 
 Where the event has no full document (capture mode `change_streams`, or the document was deleted before it was looked
 up), an update holds only `updateDescription`: the fields set and removed. What it does not name is absent, not NULL. A
@@ -21,8 +22,10 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 from spark.envelopes.debezium_json import DebeziumJson, document, is_malformed
 from spark.envelopes.envelope import key_columns
 from spark.specs import Column, SilverSpec
+from spark.types.rule import SourceType
 
 ID = "_id"
+DAY_MILLIS = 86_400_000
 TEXT, FIELDS = StringType(), "map<string,string>"
 TRUNCATED = StructType([StructField("field", TEXT)])
 DESCRIPTION = StructType(
@@ -34,6 +37,12 @@ DESCRIPTION = StructType(
 )
 IMAGES = StructType([StructField("before", TEXT), StructField("after", TEXT), StructField("updateDescription", DESCRIPTION)])
 TYPED = r'^\{\s*"\$(?:oid|numberLong|numberInt|numberDouble|numberDecimal|date|uuid|symbol)"\s*:\s*"?([^"{}]*)"?\s*\}$'
+DATE = r'^\{\s*"\$date"\s*:\s*(-?\d+)\s*\}$'
+WRITTEN = {
+    "timestamp without time zone": "yyyy-MM-dd HH:mm:ss.SSS",
+    "timestamp with time zone": "yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
+    "date": "yyyy-MM-dd",
+}
 INSIDE = "the update changes the inside of a field, and the event has no full document: capture.mode=change_streams_update_full"
 
 
@@ -91,8 +100,19 @@ def _present(column: Column, named: Expression) -> Expression:
 
 
 def _row(columns: Sequence[Column], value: Callable[[Column], Expression]) -> Expression:
-    fields = [_bare(value(c)).alias(c.name) for c in columns]
+    fields = [_bare(_write_moment(c, value(c))).alias(c.name) for c in columns]
     return sf.struct(*fields) if fields else sf.struct(sf.lit(1).alias("_"))
+
+
+def _write_moment(column: Column, text: Expression) -> Expression:
+    """A moment's milliseconds as people write it, for a column of such a type; a moment that is no whole day is no date."""
+    source = SourceType.parse(column.source_type)
+    form = WRITTEN.get(source.name) if source and not source.array else None
+    if source is None or form is None:
+        return text
+    millis = sf.regexp_extract(text, DATE, 1).try_cast("bigint")
+    fits = millis.isNotNull() & (millis % DAY_MILLIS == 0) if source.name == "date" else millis.isNotNull()
+    return sf.when(fits, sf.date_format(sf.timestamp_millis(millis), form)).otherwise(text)
 
 
 def _bare(text: Expression) -> Expression:

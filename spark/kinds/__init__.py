@@ -1,1 +1,1 @@
-"""What formats and positions there are: two tables that import nothing, so that a registry can be read without Spark."""
+"""Formats, positions and kinds of columns: tables that import nothing, so that a registry can be read without Spark."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from spark.bronze.held import all_rows, rows_in_log, table_floors
 from spark.delta.conditions import any_of
+from spark.delta.floor import Floor
 from spark.envelopes.envelope import TOMBSTONE, UNKNOWN, kind
 from spark.ledger.fates import with_fate
 from spark.ledger.folds import FoldsToCount, by_fold, ends, epochs, number
@@ -17,14 +21,31 @@ from spark.specs import SilverSpec
 
 
 def slice_rows(session: SparkSession, spec: SilverSpec, cut: FoldsToCount) -> tuple[DataFrame, DataFrame]:
-    """Every bronze row of the slice, and every row before it, with `epoch, fold, window, kind, event_at`."""
-    bronze = session.read.format("delta").option("versionAsOf", cut.last.bronze_version).load(spec.bronze_path)
-    rows = bronze.where(sf.col("table") == spec.table)
+    """Every bronze row of the slice, and every row before it, with `epoch, fold, window, kind, event_at`.
+
+    Raises:
+        BronzeExpiredError: rows are asked for that bronze has no more.
+    """
+    rows = _rows(session, spec, cut)
     rows = rows.withColumn("epoch", _epoch(rows, cut))
     found = rows.withColumns(
         {"fold": number(cut), "window": window(), "kind": kind(sf.col("op"), sf.col("value")), "event_at": event_time()}
     )
     return found.where(_newer(cut) & (sf.col("fold") >= 0)), found.where(sf.col("fold") == -1)
+
+
+def _rows(session: SparkSession, spec: SilverSpec, cut: FoldsToCount) -> DataFrame:
+    """Those of the table: rows before the slice are looked at only where events of keys came late."""
+    version = cut.last.bronze_version
+    if has_rows_of(table_floors(session, spec), cut) and not (spec.keys and any(fold.late_events for fold in cut.folds)):
+        return rows_in_log(session, spec, version)
+    return all_rows(session, spec, version)
+
+
+def has_rows_of(floors: Mapping[str, Floor], cut: FoldsToCount) -> bool:
+    """Whether bronze still holds what is to be counted: all that is gone was counted before."""
+    told = cut.start.folded if cut.start else {}
+    return all(topic in told and floor.is_within(told[topic].epoch, told[topic].positions) for topic, floor in floors.items())
 
 
 def _newer(cut: FoldsToCount) -> Expression:

@@ -18,12 +18,14 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from spark.bronze.held import all_floors
 from spark.delta import plans
 from spark.envelopes.envelope import TOMBSTONE, UNKNOWN
 from spark.errors import LeftToSparkError
 from spark.ledger import panes, small_links
 from spark.ledger.appends import Append, append_times, oldest_record
 from spark.ledger.booked import Booked, place_behind
+from spark.ledger.counts import has_rows_of
 from spark.ledger.folds import ends, epochs
 from spark.ledger.small_fates import is_plain, plain_fates
 from spark.ledger.small_links import SmallTransport, is_read_here, window_of
@@ -43,7 +45,8 @@ def count_small(
     if spec.again:
         return {}
     found: dict[str, Booked] = {}
-    for group in _groups([part for part in parts if _is_small(part)]):
+    small = [part for part in parts if _is_small(part)]
+    for group in _groups(_whole_in_bronze(session, spec, small) if small else []):
         try:
             links = small_links.count_links(spec, group)
         except LeftToSparkError:
@@ -63,6 +66,12 @@ def _is_small(part: TableSlice) -> bool:
         return False
     one_epoch = all(len(numbers) == 1 for numbers in epochs(part.cut).values())
     return part.records <= SMALL and one_epoch and is_plain(part) and is_read_here(table.mirror) and is_read_here(table.topic)
+
+
+def _whole_in_bronze(session: SparkSession, spec: LedgerSpec, parts: Sequence[TableSlice]) -> list[TableSlice]:
+    """Those of which bronze has given nothing to the backup that is to be counted."""
+    floors = all_floors(session, spec.bronze_path)
+    return [part for part in parts if has_rows_of({t: f for t, f in floors.items() if f.table == part.name}, part.cut)]
 
 
 def _groups(parts: Sequence[TableSlice]) -> Iterator[list[TableSlice]]:

@@ -16,7 +16,7 @@ from spark.delta.delta_rs import open_delta
 from spark.delta.live_files import LiveTable, catch_up, read_live_table
 from spark.delta.put_commit import put_commit
 from spark.errors import LeftToSparkError
-from spark.maintenance import by_spark, old_windows, rewriting
+from spark.maintenance import by_spark, old_records, old_windows, rewriting
 from spark.maintenance.expiry import find_expired, find_garbage, remove_garbage, remove_log
 from spark.maintenance.kept_properties import properties_to_set
 from spark.maintenance.log_files import LogFiles, list_log
@@ -127,11 +127,12 @@ def _find_named(spec: MaintenanceSpec, live: LiveTable, log: LogFiles, kept: Nee
 
 
 def _remove_rows(spec: MaintenanceSpec, live: LiveTable) -> int:
-    if spec.old_windows is None:
+    if spec.old_windows is None and spec.old_records is None:
         return 0
     if reason := rewriting.only_by_spark(live):
         raise LeftToSparkError(reason)
-    return old_windows.remove_old(spec.path, live, spec.old_windows)
+    gone = old_windows.remove_old(spec.path, live, spec.old_windows) if spec.old_windows else 0
+    return gone + (old_records.remove_old(spec.path, live, spec.old_records) if spec.old_records else 0)
 
 
 def _rewrite(spec: MaintenanceSpec, live: LiveTable, spark: BySpark | None) -> rewriting.Rewritten:

@@ -8,6 +8,7 @@ from typing import Any
 from spark.maintenance.expiry import WORK_SECONDS
 from spark.maintenance.look import TableFigures
 from spark.maintenance.needs import NamedVersion, Need
+from spark.maintenance.old_records import OldRecords
 from spark.maintenance.old_windows import OldWindows
 
 TWO_DAYS = 172_800.0
@@ -18,7 +19,7 @@ class MaintenanceSpec:
     """One table. `time_travel`: seconds for which older versions can be read. `needs`: versions that others still
     read, with all since. `work_seconds`: a file that no commit names may be a writer's for so long. `old_windows`: of a ledger,
     what goes. `named`: older versions that stay, each by itself; those between them may lose their files. `needed_seconds`: for
-    how long any version may be needed, so that nobody's VACUUM takes younger files."""
+    how long any version may be needed, so that nobody's VACUUM takes younger files. `old_records`: of a change log, what goes."""
 
     path: str
     time_travel: float = TWO_DAYS
@@ -27,6 +28,7 @@ class MaintenanceSpec:
     old_windows: OldWindows | None = None
     named: tuple[NamedVersion, ...] = ()
     needed_seconds: float = 0.0
+    old_records: OldRecords | None = None
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ def _new_file(folder: LakeFolder, live: LiveTable, files: Sequence[AddFile], mas
     rows = pa.concat_tables(read_rows(folder, file, masks.get(unquote(file["path"])), schema) for file in files)
     if not rows.num_rows:
         return None
-    bounded = _columns_with_bounds(live, schema)
+    bounded = columns_with_bounds(live, schema)
     by = [(name, "ascending") for name in bounded or () if name not in _LATER]
     return write_file(folder, rows.sort_by(by) if by else rows, bounded)
 
@@ -159,7 +159,7 @@ def schema_of(live: LiveTable) -> pa.Schema:
     return pa.schema(Schema.from_json(live.metadata["schemaString"]).to_arrow())
 
 
-def _columns_with_bounds(live: LiveTable, schema: pa.Schema) -> list[str] | None:
+def columns_with_bounds(live: LiveTable, schema: pa.Schema) -> list[str] | None:
     """The columns of which the table's files tell bounds, as its property says."""
     told = (live.metadata.get("configuration") or {}).get(_STATS_COLUMNS)
     if not told:

@@ -16,6 +16,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as sf
 
+from spark.bronze.held import count_all
 from spark.bronze.slice import table_events
 from spark.delta.commits import Folded
 from spark.delta.identifiers import quote, table_at
@@ -61,9 +62,8 @@ def as_folded(session: SparkSession, spec: SilverSpec) -> tuple[SilverSpec, Colu
 
 
 def records_lost(session: SparkSession, asked: Again) -> int:
-    """How many of the records that the history has folded bronze does not hold any more."""
-    bronze = session.read.format("delta").option("versionAsOf", asked.bronze_version).load(asked.spec.bronze_path)
-    held = bronze.where(sf.col("table") == asked.spec.table).count()
+    """How many of the records that the history has folded neither bronze holds any more nor the backup has of it."""
+    held = count_all(session, asked.spec, asked.bronze_version)
     return max(0, sum(state.all_records for state in asked.folded.topics.values()) - held)
 
 

@@ -33,7 +33,7 @@ def chosen_keys(session: SparkSession, asked: ReplaySpec, spec: SilverSpec) -> D
         return None
     if not spec.keys:
         raise ReplayError(f"table {spec.table} has no key: replay the whole table")
-    found = _keys_by_name(session, asked.keys, spec) if asked.keys else _in_time(session, asked, spec)
+    found = keys_by_name(session, asked.keys, spec) if asked.keys else _in_time(session, asked, spec)
     return found.transform(compute_once)
 
 
@@ -64,7 +64,12 @@ def parse_key(text: str, names: Sequence[str]) -> list[str | None]:
     return [None if told[name] is None else str(told[name]) for name in names]
 
 
-def _keys_by_name(session: SparkSession, texts: Sequence[str], spec: SilverSpec) -> DataFrame:
+def keys_by_name(session: SparkSession, texts: Sequence[str], spec: SilverSpec) -> DataFrame:
+    """The keys that somebody has written, by the columns' types.
+
+    Raises:
+        ReplayError: a text is none of a key.
+    """
     rows = [parse_key(text, spec.keys) for text in texts]
     types = {column.name: kind.name for column, kind in zip(spec.columns, lake_types(spec), strict=True)}
     given = session.createDataFrame(rows, ", ".join(f"t{i} string" for i in range(len(spec.keys))))

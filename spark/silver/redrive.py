@@ -137,9 +137,11 @@ def drop_runs(session: SparkSession, spec: SilverSpec, runs: Mapping[str, Mappin
 
 
 def _drop(session: SparkSession, spec: SilverSpec, condition: str) -> int:
-    if not quarantine.exists(session, spec):
-        return 0
-    count = quarantine.table(session, spec).where(condition).count()
-    if count:
-        session.sql(f"UPDATE {table_at(spec.quarantine)} SET dropped_at = current_timestamp() WHERE {condition}").collect()
-    return count
+    # Whoever folds the table writes its quarantine too, under the same lease.
+    with lend_object_to_spark(spec.path):
+        if not quarantine.exists(session, spec):
+            return 0
+        count = quarantine.table(session, spec).where(condition).count()
+        if count:
+            session.sql(f"UPDATE {table_at(spec.quarantine)} SET dropped_at = current_timestamp() WHERE {condition}").collect()
+        return count

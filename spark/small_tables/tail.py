@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 from spark.envelopes.arrow_rows import keep_rows
 from spark.errors import LeftToSparkError, quantity
 from spark.lake.folder import open_folder
+from spark.maintenance.needs import KIND
 
 _SCHEMA = pa.schema(
     [
@@ -66,6 +67,17 @@ class BronzeTail:
             actions: list[dict[str, Any]] = [json.loads(line) for line in self._folder.lines(commit)]
         except OSError as error:
             raise LeftToSparkError(f"bronze's log has no {commit} here: {error}") from error
+        if _is_maintenance(actions):
+            return []  # what went was folded long ago, and what such a commit adds was there before
         if any("remove" in action and action["remove"].get("dataChange", True) for action in actions):
             raise LeftToSparkError(f"rows were taken out of bronze by {commit}")
         return [unquote(a["add"]["path"]) for a in actions if "add" in a and a["add"].get("dataChange", True)]
+
+
+def _is_maintenance(actions: Sequence[dict[str, Any]]) -> bool:
+    """Whether the commit says of itself that it says nothing of what the table holds."""
+    for action in actions:
+        told = str(action.get("commitInfo", {}).get("userMetadata") or "")
+        if told.startswith("{"):
+            return bool(json.loads(told).get("kind") == KIND)
+    return False

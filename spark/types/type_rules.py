@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark.errors import ColumnTypeError
 from spark.specs import Column
-from spark.types import arrays, binary, geometric, numbers, ranges, temporal, text, user_defined
+from spark.types import arrays, binary, geometric, numbers, other_databases, ranges, temporal, text, user_defined
 from spark.types.mariadb.columns import parse as mariadb_type
 from spark.types.mariadb.type_rules import RULES as MARIADB
 from spark.types.rule import LakeType, Refused, Rule, SourceType
@@ -39,6 +39,10 @@ def lake_type(column: Column) -> LakeType:
     source = _source_type(column)
     if source is None:
         raise _refusal(column, "it is not a type as the catalogue writes one")
+    try:
+        beyond = other_databases.losses(column.kind, source.modes)
+    except Refused as error:
+        raise _refusal(column, str(error)) from error
     rule = _rule(column, source)
     try:
         element = rule.build(source) if rule.build else None
@@ -47,8 +51,8 @@ def lake_type(column: Column) -> LakeType:
     if element is None:
         raise _refusal(column, rule.why)
     loses = arrays.losses(source) if source.array else rule.loses
-    if loses is not None and element.loses:
-        loses = f"{loses}; {element.loses}" if loses else element.loses
+    if loses is not None:
+        loses = "; ".join(filter(None, (loses, element.loses, beyond)))
     if loses is None:
         raise _refusal(column, "Debezium leaves arrays of it out, or sends NULL for them")
     if loses and not column.accepted:

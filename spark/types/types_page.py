@@ -42,6 +42,9 @@ so (`values:`). What such a mode loses is refused by name too:
 
 A domain is its base type. An UPDATE does not send a TOASTed value that it has not changed:
 `spark/silver/unavailable.py` says how it is read.
+
+Types of MySQL, SQL Server, Oracle and MongoDB are translated into these
+([databases.md](databases.md)). What is lost on the way is refused, or accepted, in the same way.
 """
 MARIADB_HEAD = """
 # MariaDB

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 from cdc_assets import names, settings
 from cdc_assets.backup.platform.document import PlatformState
+from cdc_assets.backup.platform.subjects import find_subjects
 from cdc_assets.connectors.declared_connectors import DeclaredConnector, declared_connectors
-from cdc_assets.errors import BackupError
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_source, registry_files
@@ -37,7 +36,7 @@ def look_at_platform(platform: Platform, source: BaseSource, **known: Mapping[st
     topics = {"lake": _topics(platform.raw_lake_kafka(), [names.lake_topic(source, table) for table in source.tables])}
     if names.is_mirrored(source):
         topics["core"] = _topics(platform.core_kafka(source.cluster), [names.topic(source, table) for table in source.tables])
-    return PlatformState(_registry_text(source), connectors, offsets, topics, _subjects(source), **known)
+    return PlatformState(_registry_text(source), connectors, offsets, topics, find_subjects(source), **known)
 
 
 def _config(connect: ConnectClient, declared: DeclaredConnector) -> dict[str, Any]:
@@ -64,38 +63,3 @@ def _registry_text(source: BaseSource) -> str:
         except RegistryError:
             continue
     return ""
-
-
-def _subjects(source: BaseSource) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for table in source.tables:
-        registry = source.record_form(table)["schema_registry"]
-        if registry:
-            topic = names.topic(source, table)
-            found |= {subject: _versions(registry, subject) for subject in (f"{topic}-key", f"{topic}-value")}
-    return {subject: versions for subject, versions in found.items() if versions}
-
-
-def _versions(registry: str, subject: str) -> list[Mapping[str, Any]]:
-    place = f"{registry.rstrip('/')}/subjects/{quote(subject, safe='')}/versions"
-    return [_ask(f"{place}/{version}") for version in _ask(place) or ()]
-
-
-def _ask(place: str) -> Any:
-    """None where there is no such subject.
-
-    Raises:
-        BackupError: the registry does not answer.
-    """
-    import httpx
-
-    from spark.envelopes.schema_registry import ACCEPT, without_login
-
-    shown, login = without_login(place)
-    try:
-        answer = httpx.get(shown, headers={"Accept": ACCEPT, **login}, timeout=_SECONDS)
-        if answer.status_code == httpx.codes.NOT_FOUND:
-            return None
-        return answer.raise_for_status().json()
-    except (httpx.HTTPError, ValueError) as error:
-        raise BackupError(f"schema registry: GET {shown}: {type(error).__name__}: {error}; is it running?") from error

@@ -10,8 +10,9 @@ from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry.models import BaseSource
 
 if TYPE_CHECKING:
-    from spark.maintenance.maintenance_spec import Maintained
+    from spark.maintenance.maintenance_spec import Maintained, MaintenancePlan
 
+_PLANNED = ("rows", "rewrite_files", "checkpoint", "expire_commits", "remove_files", "remove_bytes")
 _SUMS = ("rows_removed", "files_rewritten", "files_written", "commits_expired", "files_removed", "bytes_removed")
 
 
@@ -29,13 +30,15 @@ def build_maintenance_asset(source: BaseSource) -> dg.AssetsDefinition:
 
     @dg.multi_asset(specs=[spec], name=names.op_name("maintenance", source), can_subset=False)
     def maintenance(context: dg.AssetExecutionContext, platform: PlatformResource) -> dg.MaterializeResult:
-        from cdc_assets.maintenance.maintain_source import maintain_source
+        from cdc_assets.maintenance.maintain_source import plan_source
+        from cdc_assets.restore.maintained_source import maintain_with_backup
 
-        done = {table.name: result for table, result in maintain_source(platform, source)}
+        plans = {table.name: plan for table, plan in plan_source(platform.lake, source)}
+        done = {table.name: result for table, result in maintain_with_backup(platform, source)}
         for name, result in done.items():
             for step, reason in result.given_up.items():
                 context.log.info("%s: %s not done this time: %s", name, step, reason)
-        return dg.MaterializeResult(metadata=_metadata(done))
+        return dg.MaterializeResult(metadata={**_metadata(done), **_plan_metadata(plans)})
 
     return maintenance
 
@@ -47,6 +50,15 @@ def _metadata(done: dict[str, "Maintained"]) -> dict[str, Any]:
     sums |= {f"cdc/{name}": sum(getattr(each, name) for each in after) for name in ("files", "small_files", "bytes")}
     sums |= {f"cdc/{name}": sum(getattr(each, name) for each in after) for name in ("dead_rows", "commits", "log_bytes")}
     return {**sums, **({"cdc/tables": dg.MetadataValue.table(rows)} if rows else {})}
+
+
+def _plan_metadata(plans: dict[str, "MaintenancePlan"]) -> dict[str, Any]:
+    """What each table needed before anything was done."""
+    rows = [
+        dg.TableRecord({"table": name, **{each: getattr(plan, each) for each in _PLANNED}, "left": plan.left})
+        for name, plan in plans.items()
+    ]
+    return {"cdc/plan": dg.MetadataValue.table(rows)} if rows else {}
 
 
 def _row(name: str, result: "Maintained") -> dict[str, str | int | float | bool]:

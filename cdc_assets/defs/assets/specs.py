@@ -54,7 +54,7 @@ def connector_spec(source: CapturedSource) -> dg.AssetSpec:
         metadata={
             "cdc/connector": names.connector_name(source),
             **names.capture_names(source),
-            **({"cdc/experimental": warning} if (warning := experimental_warning(source)) else {}),
+            **_experimental(source),
         },
     )
 
@@ -94,6 +94,11 @@ def _store_kind(source: BaseSource) -> str:
     return STORES[source.backup.store.kind if source.backup else "local"].icon
 
 
+def _experimental(source: BaseSource) -> dict[str, str]:
+    warning = experimental_warning(source)
+    return {"cdc/experimental": warning} if warning else {}
+
+
 def _metadata(layer: str, source: BaseSource, table: Table) -> dict[str, Any]:
     lake = settings.lake()
     if layer == "topic":
@@ -115,6 +120,7 @@ def _metadata(layer: str, source: BaseSource, table: Table) -> dict[str, Any]:
             "dagster/storage_kind": "delta",
             "cdc/read": f'cdc sql "FROM {".".join(names.sql_name("silver", source, table))}"',
             "cdc/events": f"cdc peek {names.topic(source, table)} -f",
+            **_experimental(source),
             **_links(source, table),
         }
     if layer == "ledger":

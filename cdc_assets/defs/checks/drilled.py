@@ -13,8 +13,6 @@ from cdc_assets.registry.durations import format_duration
 from cdc_assets.registry.models import BaseSource
 
 NAME = "drilled"
-_PATIENCE = 2
-"""A drill that is due takes its time: the check is red when the last one is older than twice the declared rhythm."""
 
 
 def key_of_drilled(source: BaseSource) -> dg.AssetCheckKey:
@@ -26,8 +24,8 @@ def build_drilled_check(source: BaseSource) -> dg.AssetChecksDefinition:
     """One check per source that declares a drill; what it looks at is the note of the last one."""
     if source.drill is None:
         raise ValueError(f"source {source.name} declares no drill")
-    key, every = key_of_drilled(source), source.drill.every
-    description = f"The backup was restored within {format_duration(_PATIENCE * every)}, and is what silver holds."
+    key, oldest = key_of_drilled(source), source.drill.oldest
+    description = f"The backup was restored within {format_duration(oldest)}, and is what silver holds."
     spec = dg.AssetCheckSpec(NAME, asset=key.asset_key, description=description, blocking=True)
 
     @dg.multi_asset_check(name=names.op_name("drilled", source), specs=[spec])
@@ -39,7 +37,7 @@ def build_drilled_check(source: BaseSource) -> dg.AssetChecksDefinition:
             return check_result(key, False, f"there was no drill yet: cdc drill {source.name}", {})
         age = time.time() - last.at
         wrong = [f"{table.table}: {table.sentence}" for table in last.tables if not table.is_equal]
-        if age > _PATIENCE * every.total_seconds():
+        if age > oldest.total_seconds():
             wrong.append(f"the last drill was at {last.moment}: cdc drill {source.name}")
         told = f"{quantity(sum(table.rows for table in last.tables), 'row')} equal at {last.moment}"
         metadata = {"cdc/age_hours": round(age / 3600, 2), "cdc/minutes": round(last.seconds / 60, 2), "cdc/bytes": last.bytes}

@@ -48,6 +48,7 @@ def preflight_result(source: CapturedSource, report: Report) -> dg.AssetCheckRes
     metadata = {
         "cdc/failures": len(report.failures),
         "cdc/warnings": len(report.warnings),
+        **({"cdc/experimental": report.experimental} if report.experimental else {}),
         **{f"cdc/{name}": value for name, value in report.figures.items()},
         **({"cdc/findings": dg.MetadataValue.table(rows)} if rows else {}),
     }

@@ -1,6 +1,6 @@
 """One registry file as a Dagster Component, for projects that compose their definitions with `dg`.
 
-    type: cdc_assets.components.CdcSource
+    type: cdc_assets.CdcSource
     attributes:
       registry_file: world.yaml
 

@@ -1,4 +1,4 @@
-"""What `dg scaffold defs cdc_assets.components.CdcSource NAME` writes: the instance, and a registry file to fill in."""
+"""What `dg scaffold defs cdc_assets.CdcSource NAME` writes: the instance, and a registry file to fill in."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ tables:
 _INSTANCE = """\
 import dagster as dg
 
-from cdc_assets.components import CdcSource
+from cdc_assets import CdcSource
 
 
 @dg.component_instance

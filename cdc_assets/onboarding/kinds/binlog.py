@@ -58,7 +58,7 @@ class BinlogKind(ABC):
         "blocking": "with the rows of a blocking snapshot Debezium's binlog connectors store an offset ahead of what they have "
         "streamed, and killed in that moment they would leave out changes of all tables"
     }
-    by_git = False
+    not_by_git = "while its connector is stopped, its schema history is written to, which no commit can do"
     keyless = (
         "{table} has no primary key: its updates and deletes would go to quarantine, and a snapshot by chunks cannot read it; "
         "add a primary key, or declare its keys in the registry"

@@ -1,4 +1,4 @@
-"""MySQL: its tables' columns and keys are declared before, and the signal table is one that the registry names."""
+"""MySQL: columns that nobody declares are the catalogue's, translated, and the signal table is one that the registry names."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.kinds import expect
 from cdc_assets.onboarding.kinds.binlog import BinlogKind
 from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.mysql import MySql
+from cdc_assets.resources.columns.mysql import translate_table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.mysql_capture import MySqlCapture
-from cdc_assets.tables.source_catalogue import catalogue_table
+from cdc_assets.tables.source_catalogue import columns_as_declared, registry_columns
 
 if TYPE_CHECKING:
     from cdc_assets.onboarding.work import OnboardingWork
@@ -30,8 +30,8 @@ class MySqlKind(BinlogKind):
         return MySqlCapture(expect(source.database, MySql))
 
     def columns(self, work: OnboardingWork, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
-        """As they are declared."""
-        return {table.id: catalogue_table(table) for table in work.after.tables if isinstance(table, DeclaredTable)}
+        """As they are declared, else with PostgreSQL's types."""
+        return columns_as_declared(work.after, {id_: translate_table(table) for id_, table in found.items()})
 
     def why_uncountable(self, work: OnboardingWork) -> str:
         """Not where the server must not be locked: then no place of the binlog is that of a count."""
@@ -65,11 +65,8 @@ class MySqlKind(BinlogKind):
 
 
 def _declaration_problems(table: Table, found: CatalogueTable | None) -> Iterator[str]:
-    if not isinstance(table, DeclaredTable):
-        yield f"{table.name} is not declared: declare it first with its keys and columns, for which kind mysql is not asked"
-        return
     columns = {c.name: c for c in found.columns} if found else {}
-    missing = [name for name in table.columns if found and name not in columns]
+    missing = [name for name in registry_columns(table) if found and name not in columns]
     if missing:
         yield f"{table.name} has no column {', '.join(missing)}, which the registry declares; it has: {', '.join(columns)}"
     nullable = [key for key in table.keys or () if key in columns and columns[key].nullable]

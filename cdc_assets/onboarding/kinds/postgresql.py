@@ -36,7 +36,7 @@ class PostgresKind:
     """Onboarding of tables in PostgreSQL (`work.OnboardingKind`)."""
 
     refused: Mapping[Route, str] = {}
-    by_git = True
+    not_by_git = ""
     keyless = (
         "{table} has no primary key: published, its UPDATE and DELETE would fail for the application, and a snapshot by chunks "
         "cannot read it; add a primary key, or ALTER TABLE {table} REPLICA IDENTITY FULL and declare its keys in the registry"

@@ -39,6 +39,7 @@ class Notifications:
 
     def __init__(self, work: OnboardingWork, start: dict[str, int]) -> None:
         self._kafka = work.core_kafka
+        self._scope = work.after.database.signal_scope
         self._topic = names.notification_topic(work.after)
         self._read = {int(p): offset for p, offset in start.items()}
         self._event = event_reader(work.after)
@@ -50,7 +51,7 @@ class Notifications:
             return
         ranges = {p: (max(self._read.get(p, 0), begin), end) for p, (begin, end) in state.ranges.items()}
         for record in self._kafka.records(self._topic, ranges):
-            yield Notification.of(record, self._event)
+            yield Notification.of(record, self._event, self._scope)
         self._read = {p: end for p, (_, end) in ranges.items()}
 
 
@@ -78,7 +79,7 @@ def stop(work: OnboardingWork) -> Facts:
     """Ask the connector to give up an incremental snapshot that still runs."""
     if (table := names.signal_table(work.after)) not in work.database.tables([table]):
         return {"asked": "nothing: there is no signal table any more"}
-    collections = [collection(each.id) for each in work.tables]
+    collections = [collection(work.after, each.id) for each in work.tables]
     data = json.dumps({"data-collections": collections, "type": "incremental"})
     work.database.send_signal(table, f"{work.state.id}-stop", "stop-snapshot", data)
     return {"asked": "stop-snapshot"}
@@ -87,9 +88,9 @@ def stop(work: OnboardingWork) -> Facts:
 def signal_snapshot(work: OnboardingWork, kind: str, where: str = "") -> Facts:
     """Ask for a snapshot of the tables, and wait until they are read."""
     table = names.signal_table(work.after)
-    collections = [collection(t.id) for t in work.tables]
+    collections = [collection(work.after, t.id) for t in work.tables]
     # A blocking snapshot reads by the connector's own SELECT.
-    filters = {".".join(t.id): _filter(t, where) for t in work.tables if kind == "incremental"}
+    filters = {names.collection(work.after, t.id): _filter(t, where) for t in work.tables if kind == "incremental"}
     some = [{"data-collection": name, "filter": condition} for name, condition in filters.items() if condition]
     data = json.dumps({"data-collections": collections, "type": kind, **({"additional-conditions": some} if some else {})})
     sent: list[str] = []
@@ -193,7 +194,9 @@ def _progress(work: OnboardingWork, message: Notification, open_tables: set[str]
             )
         open_tables.discard(name)
         rows[name] = message.rows
-        work.say(f"{name}: {quantity(rows[name], 'row')} read")
+        # MongoDB's connector does not tell how many a first snapshot has read.
+        told = quantity(rows[name], "row") if message.tells_rows else "its rows are"
+        work.say(f"{name}: {told} read")
     elif message.type == "IN_PROGRESS":
         current = message.data.get("current_collection_in_progress", "")
         key = message.data.get("last_processed_key")

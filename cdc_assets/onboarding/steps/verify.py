@@ -22,8 +22,8 @@ from cdc_assets.onboarding.steps.snapshot import signal_snapshot
 from cdc_assets.onboarding.work import OnboardingWork, Step
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.resources.captured_events import event_reader
+from cdc_assets.tables.source_catalogue import registry_columns
 from cdc_assets.volumetry.log_position import await_in_core
 from spark.specs import ANCHOR_HEADER
 
@@ -103,6 +103,7 @@ def _count_rows(work: OnboardingWork) -> _Counted:
         core=work.core_kafka,
         core_connect=work.core_connect,
         deadline=_DEADLINE_SECONDS,
+        say=work.say,
     )
     found = {table.name: _live_keys(work, table, snapshot) for table in tables}
     rows = {table.name: {"source": counts[table.id], "topic": found[table.name][0]} for table in tables}
@@ -141,7 +142,7 @@ def _exact(table: Table, row: dict[str, Any] | None) -> dict[str, Any] | None:
 
     MySQL's server writes a FLOAT with six digits to who selects it, and JSON with blanks that the log does not have.
     """
-    declared = table.columns if isinstance(table, DeclaredTable) else {}
+    declared = registry_columns(table)
     kinds = {name: text.split()[0].lower() for name, text in declared.items()}
     left_out = {*table.accept_inexact, *(name for name, kind in kinds.items() if kind in _FLOATS)}
     return row and {

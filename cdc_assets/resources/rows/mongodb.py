@@ -77,6 +77,11 @@ class MongoDbReader:
         with self._collection(table) as collection:
             collection.insert_one({"_id": signal, "type": kind, "payload": json.loads(data)})
 
+    def clear(self, table: TableId, signal: str = "") -> int:
+        """Take away all signals, or that of this id; how many there were."""
+        with self._collection(table) as collection:
+            return int(collection.delete_many({"_id": signal} if signal else {}).deleted_count)
+
     @contextmanager
     def _collection(self, table: TableId) -> Iterator[Any]:
         with open_client(self.database) as client:

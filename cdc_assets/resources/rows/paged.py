@@ -49,6 +49,9 @@ class RowReader(Protocol):
     def signal(self, table: TableId, signal: str, kind: str, data: str) -> None:
         """Commit a signal (`id`, `type`, `data`) for the connector."""
 
+    def clear(self, table: TableId, signal: str = "") -> int:
+        """Take away all signals, or that of this id; how many there were."""
+
 
 @dataclass(frozen=True)
 class PagedRows:

@@ -84,6 +84,13 @@ class SqlReader:
         with self.server.cursor() as cursor:
             cursor.execute(self.server.dialect.signal(table), [signal, kind, data])
 
+    def clear(self, table: TableId, signal: str = "") -> int:
+        """Take away all signals, or that of this id; how many there were."""
+        statement, values = self.server.dialect.unsignal(table, one=bool(signal)), [signal] if signal else []
+        with self.server.cursor() as cursor:
+            cursor.execute(statement, values)
+            return int(cursor.rowcount)
+
     def _ask(self, cursor: Any, query: str, values: list[Any]) -> list[Any]:
         cursor.execute(query, values)
         return list(cursor.fetchall())

@@ -20,6 +20,7 @@ from cdc_assets.stack.avro_converter import PLUGIN as AVRO
 from cdc_assets.stack.avro_converter import write_jar
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.java_files import write_log4j, write_properties
+from cdc_assets.stack.components.jmx import CONNECT, jmx_address, jmx_options, jmx_ports
 from cdc_assets.stack.components.kafka import MAX_MESSAGE_BYTES
 from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder, write_private
@@ -57,6 +58,11 @@ class ConnectWorker(Component):
 
     @property
     @override
+    def ports(self) -> tuple[str, ...]:
+        return (self.name, *jmx_ports(self))
+
+    @property
+    @override
     def needs(self) -> tuple[str, ...]:
         external = f"CDC_{self.cluster.upper()}_BOOTSTRAP" in self.site.external
         return () if external else tuple(broker_names(self.cluster, self.site.brokers))
@@ -85,7 +91,11 @@ class ConnectWorker(Component):
     @override
     def command(self) -> list[str]:
         # Drivers read times of day by Java's clock, and where it goes forward there is an hour that they cannot say.
-        options = ["-Duser.timezone=UTC", f"-Dlog4j2.configurationFile={self.run / 'log4j2.properties'}"]
+        options = [
+            *jmx_options(self, CONNECT),
+            "-Duser.timezone=UTC",
+            f"-Dlog4j2.configurationFile={self.run / 'log4j2.properties'}",
+        ]
         if self.site.logins:
             options.append(f"-Djava.security.auth.login.config={self.run / 'jaas.conf'}")
         java = java_command(
@@ -174,7 +184,7 @@ class ConnectWorker(Component):
     @property
     @override
     def addresses(self) -> Mapping[str, str]:
-        own = {f"CDC_{self.cluster.upper()}_CONNECT": self.url}
+        own = {f"CDC_{self.cluster.upper()}_CONNECT": self.url, **jmx_address(self)}
         return own | ({"CDC_CONNECT_SECRETS": str(self.site.home.secrets)} if self.cluster == "core" else {})
 
     @property

@@ -17,6 +17,7 @@ from typing_extensions import override
 from cdc_assets.quantity import quantity
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.java_files import write_log4j, write_properties
+from cdc_assets.stack.components.jmx import BROKER, jmx_address, jmx_options, jmx_ports
 from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder, write_once
 from cdc_assets.stack.java import java_command
@@ -46,7 +47,7 @@ class KafkaBroker(Component):
     @property
     @override
     def ports(self) -> tuple[str, ...]:
-        return (self.name, f"{self.name}-controller")
+        return (self.name, f"{self.name}-controller", *jmx_ports(self))
 
     @override
     def prepare(self) -> None:
@@ -62,10 +63,11 @@ class KafkaBroker(Component):
 
     @override
     def command(self) -> list[str]:
-        return [*self._java("kafka.Kafka", heap_mb=256), str(self.run / "kafka.properties")]
+        agent = jmx_options(self, BROKER)
+        return [*self._java("kafka.Kafka", *agent, heap_mb=256), str(self.run / "kafka.properties")]
 
-    def _java(self, main: str, *, heap_mb: int) -> list[str]:
-        options = [f"-Dlog4j2.configurationFile={self.run / 'log4j2.properties'}"]
+    def _java(self, main: str, *more: str, heap_mb: int) -> list[str]:
+        options = [*more, f"-Dlog4j2.configurationFile={self.run / 'log4j2.properties'}"]
         arguments = self.run / "java.args"
         return java_command(main, class_path=self.site.jars("kafka"), heap_mb=heap_mb, options=options, arguments_file=arguments)
 
@@ -81,7 +83,7 @@ class KafkaBroker(Component):
         brokers = self.site.brokers
         names = broker_names(self.cluster, brokers)
         voters = ",".join(f"{node}@{self.site.address(f'{name}-controller')}" for node, name in enumerate(names, 1))
-        client, controller = (self.site.address(port) for port in self.ports)
+        client, controller = (self.site.address(port) for port in self.ports[:2])
         replicas, minimum = str(brokers), str(2 if brokers >= 3 else 1)
         return {
             "process.roles": "broker,controller",
@@ -135,7 +137,7 @@ class KafkaBroker(Component):
     @property
     @override
     def addresses(self) -> Mapping[str, str]:
-        return {f"CDC_{self.cluster.upper()}_BOOTSTRAP": self.site.bootstrap(self.cluster)}
+        return {f"CDC_{self.cluster.upper()}_BOOTSTRAP": self.site.bootstrap(self.cluster), **jmx_address(self)}
 
 
 def _silent_logger() -> logging.Logger:

@@ -21,6 +21,7 @@ from typing_extensions import override
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.grpc_channel import local_channel
 from cdc_assets.stack.components.java_files import write_log4j, write_properties
+from cdc_assets.stack.components.jmx import SPARK, SPARK_CONF, jmx_address, jmx_options, jmx_ports
 from cdc_assets.stack.components.spark_cluster import MASTER, WORKERS, driver_conf, master_url
 from cdc_assets.stack.components.spark_java import OPENS, lake_conf, spark_jars, store_variables
 from cdc_assets.stack.errors import NotReadyError
@@ -79,6 +80,11 @@ class SparkConnect(Component):
 
     @property
     @override
+    def ports(self) -> tuple[str, ...]:
+        return (self.name, *jmx_ports(self))
+
+    @property
+    @override
     def needs(self) -> tuple[str, ...]:
         return (MASTER, *WORKERS) if self.site.is_standalone else ()
 
@@ -117,6 +123,7 @@ class SparkConnect(Component):
         opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENS]
         options = [
             *opens,
+            *jmx_options(self, SPARK),
             *_LATE_OPTIMIZING,
             *_GIVES_BACK,
             "-XX:+IgnoreUnrecognizedVMOptions",
@@ -167,6 +174,7 @@ class SparkConnect(Component):
             "spark.python.daemon.module": f"{small_tables.__name__}.daemon",
             **lake_conf(self.site, self.run / "tmp"),
             **self._of_executors(),
+            **(SPARK_CONF if self.site.jmx else {}),
         }
 
     def _of_executors(self) -> dict[str, str]:
@@ -212,7 +220,7 @@ class SparkConnect(Component):
     @property
     @override
     def addresses(self) -> Mapping[str, str]:
-        return {"CDC_SPARK_REMOTE": self.remote}
+        return {"CDC_SPARK_REMOTE": self.remote, **jmx_address(self)}
 
     @property
     @override

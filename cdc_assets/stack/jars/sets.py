@@ -21,6 +21,8 @@ class JarSet:
 KAFKA = "4.3.1"
 APICURIO = "2.6.13.Final"
 ICEBERG = "1.11.0"
+# Central's mirrors lack 1.1.0 and newer.
+JMX_AGENT = "1.0.1"
 _WORKERS_OWN = ("org.apache.kafka:", "org.slf4j:", "org.lz4:", "at.yawk.lz4:", "org.xerial.snappy:", "com.github.luben:")
 # The tests ask each whether our config for it is valid. `up` fetches those of declared kinds without a vendor's driver.
 # Central's mirrors lack these four of 3.7.0.
@@ -73,6 +75,8 @@ SETS: dict[str, JarSet] = {
     "apicurio": JarSet((f"io.apicurio:apicurio-registry-app:tar.gz:all:{APICURIO}",), transitive=False),
     # For connectors that write Avro (stack.avro_converter), fetched when a source declares it.
     "apicurio-converter": JarSet((f"io.apicurio:apicurio-registry-utils-converter:{APICURIO}",), without=_WORKERS_OWN),
+    # An agent that serves a JVM's own figures to Prometheus, where `CDC_JMX=on` asks for it; it has what it needs within itself.
+    "jmx": JarSet((f"io.prometheus.jmx:jmx_prometheus_javaagent:{JMX_AGENT}",), transitive=False),
     # Besides the jars in the pyspark wheel. Named one by one: transitively they would bring half of Hadoop again.
     "spark": JarSet(
         (

@@ -51,6 +51,29 @@ def test_documents(session: SparkSession) -> None:
     assert {f["position"][:-16] for f in found} == {POSITION}
 
 
+def test_a_date_is_a_moment_in_milliseconds(session: SparkSession) -> None:
+    """Of whatever type the column is declared; as text it stays what it is."""
+    types = {
+        "with": "timestamp(3) with time zone",
+        "without": "timestamp(3) without time zone",
+        "day": "date",
+        "part": "date",
+        "n": "bigint",
+    }
+    columns = (Column("_id", "text", False), *(Column(name, type_) for name, type_ in types.items()))
+    moment, midnight = {"$date": 1700000000123}, {"$date": -86400000}
+    document = {"_id": OID, "with": moment, "without": moment, "day": midnight, "part": moment, "n": moment}
+    (found,) = leaves_of(session, FORM, columns, ["_id"], [sent("c", OID, after=document)])
+    assert found["row"] == {
+        "_id": OID["$oid"],
+        "with": "2023-11-14T22:13:20.123Z",
+        "without": "1700000000123000",
+        "day": "-1",
+        "part": "1700000000123",
+        "n": "1700000000123",
+    }
+
+
 def test_partial_updates(session: SparkSession) -> None:
     found = leaves_of(
         session,

@@ -16,6 +16,8 @@ from spark.errors import CommitUncertainError, LeaseHeldError, LeaseLostError, L
 from spark.lake import object_lease
 from spark.lake.folder import open_folder
 from spark.lake.object_lease import FOLDER, SPARK, TASK, hold, take
+from spark.silver import redrive
+from spark.specs import Column, SilverSpec
 
 KILLED = """
 import os, sys
@@ -59,6 +61,15 @@ def test_who_comes_second_is_told_who_writes(object_lake: str) -> None:
             pass
     with delta_lease.lend_to_task(path, seconds=0):
         pass
+
+
+def test_records_are_not_given_up_while_somebody_folds_their_table(object_lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cdc quarantine drop`: it is refused before Spark is asked for anything, so it needs none here."""
+    monkeypatch.setattr(delta_lease, "_SPARK_WAITS", 0.3)
+    silver = f"{object_lake}/silver/shop/orders"
+    spec = SilverSpec("shop", "orders", f"{object_lake}/bronze/shop", silver, (Column("id", "integer", False),), ("id",))
+    with hold(silver, TASK, seconds=0), pytest.raises(LeaseHeldError, match="is being written by task"):
+        redrive.drop(None, spec, redrive.Choice())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [SPARK, TASK])

@@ -42,7 +42,7 @@ def test_every_key_that_was_asked_for_is_read_again_and_no_other(mariadb: LiveMa
     before = len(records(own))
     wanted = [row for row in rows if row[1] == 2]
     reader = SqlReader(type("Server", (), {"dialect": MySqlDialect()})())
-    sent = list(key_signals.signals(reader, "msig.t", KEY, wanted))
+    sent = list(key_signals.signals(reader, key_signals.SignalledTable("msig.t", r"msig\.t"), KEY, wanted))
     assert len(sent) > 1
     source = own.source(["msig.t"])
     assert isinstance(source.database, MariaDb)

@@ -108,7 +108,8 @@ def _kafka_row(topic: str, partition: int, record: Record) -> dict[str, Any]:
         "partition": partition,
         "offset": record.offset,
         "timestamp": dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(seconds=record.offset),
-        "headers": [{"key": name, "value": text.encode()} for name, text in record.headers.items()],
+        "headers": [{"key": name, "value": text.encode()} for name, text in record.headers.items()]
+        or None,  # as Spark reads a record without any
         "key": None if record.key is None else record.key.encode(),
         "value": None if record.value is None else record.value.encode(),
     }

@@ -1,0 +1,100 @@
+"""The first records of a table, which bronze has given to the backup, brought back beside the lake for who asks for all events.
+
+They are a restore up to exactly where bronze begins, into a lake of its own (names.past_lake). The jobs read them together with
+bronze (spark.bronze.held). They are read again from there until maintenance removes them, a day after they came.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from cdc_assets import names, settings
+from cdc_assets.errors import RestoreError
+from cdc_assets.quantity import quantity
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry_files.loader import load_sources
+from cdc_assets.resources.delta_log import bronze_committed, bronze_floors
+from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.table_lock import table_lock
+from cdc_assets.restore.restore_point import AtOffsets
+from cdc_assets.restore.restore_request import DAMAGED, RestoredTable, RestoreRequest
+from cdc_assets.restore.restored_bronze import restore_bronze
+from spark.delta.floor import Floor
+from spark.errors import BronzeExpiredError
+from spark.lake.folder import open_folder
+
+Say = Callable[[str], object]
+STAYS_SECONDS = 86_400.0
+_BUSY_SECONDS = 600.0
+_LOG = logging.getLogger(__name__)
+
+
+def floor_of_table(lake: str, source: BaseSource, table: Table) -> Floor | None:
+    """Up to where bronze has nothing of the table any more; None: it has all."""
+    floors = bronze_floors(names.bronze_path(lake, source)).values()
+    return next((floor for floor in floors if floor.table == names.table_name(table)), None)
+
+
+def bring_back(platform: Platform, source: BaseSource, table: Table, say: Say) -> RestoredTable | None:
+    """None: bronze has all of the table.
+
+    Raises:
+        RestoreError: the backup is damaged there, naming the objects, or has other counts than bronze says went there.
+        StoreError: the store cannot be asked.
+    """
+    name, lake = names.table_name(table), names.past_lake(platform.lake, source, table)
+    floor = floor_of_table(platform.lake, source, table)
+    if floor is None:
+        return None
+    if source.backup is None:
+        raise RestoreError(f"{source.name} declares no backup, and the first records of {name} are in one: put backup: back")
+    with table_lock("past", source.name, name, deadline=_BUSY_SECONDS):
+        point = AtOffsets(floor.epoch, floor.positions)
+        request = RestoreRequest(source, [table], platform.store(source.backup.store), lake, points={name: point})
+        if _is_other(request, name, floor):
+            open_folder(lake).remove_all()
+        (found,) = restore_bronze(request, say)
+    if found.outcome == DAMAGED:
+        raise RestoreError(
+            f"the first {quantity(floor.records, 'record')} of {name} do not come back, and nothing is changed: "
+            f"{'; '.join(found.damage)}"
+        )
+    if found.records != floor.records:
+        raise RestoreError(
+            f"{name}: bronze gave {quantity(floor.records, 'record')} to the backup, and {found.records} come back"
+        )
+    return found
+
+
+def bring_back_for_job(platform: Platform, error: BronzeExpiredError) -> bool:
+    """What a job has asked for, so that it can be run again; False where the registry does not know the table.
+
+    Raises:
+        RestoreError, StoreError: as bring_back.
+    """
+    for source in load_sources(settings.sources_folder()):
+        for table in source.tables:
+            if (source.name, names.table_name(table)) == (error.source, error.table):
+                return bring_back(platform, source, table, _LOG.info) is not None
+    return False
+
+
+def _is_other(request: RestoreRequest, name: str, floor: Floor) -> bool:
+    """Whether what was brought back before ends elsewhere, since bronze has given more to the backup."""
+    there = bronze_committed(request.path)
+    states = there.of_table(name) if there is not None else {}
+    return any(state.all_records != floor.records or state.epoch != floor.epoch for state in states.values())
+
+
+def remove_past(lake: str, source: BaseSource) -> list[str]:
+    """What came back more than a day ago goes; the names of its tables."""
+    gone = []
+    for table in source.tables:
+        folder = open_folder(names.past_lake(lake, source, table))
+        begun = [file.at for file in folder.tree() if file.name.endswith(".parquet")]
+        if begun and folder.now() - max(begun) > STAYS_SECONDS:
+            folder.remove_all()
+            gone.append(names.table_name(table))
+    return gone

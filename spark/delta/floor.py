@@ -1,0 +1,94 @@
+"""Up to where a change log has given its records to the backup: a property of its table, by topic.
+
+What is gone is one prefix of a topic: all records of the epochs before `epoch`, and of that epoch those below its offsets. So
+one pair of epoch and offsets says it, and counts make every sum over the log what it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+FLOOR = "cdc.bronzeFrom"
+"""Table property: `{topic: Floor}` as JSON."""
+Counts = Mapping[int, Mapping[int, int]]
+"""By epoch and partition."""
+
+
+@dataclass(frozen=True)
+class Floor:
+    """Of one topic. `unplaced` are those among `counts` that have no position. `at`: when it rose last, in seconds since 1970."""
+
+    table: str
+    epoch: int
+    positions: Mapping[int, int]
+    counts: Counts = field(default_factory=dict)
+    unplaced: Counts = field(default_factory=dict)
+    by_op: Mapping[str, int] = field(default_factory=dict)
+    at: float = 0.0
+
+    @property
+    def records(self) -> int:
+        """All that are gone."""
+        return sum(sum(each.values()) for each in self.counts.values())
+
+    def is_within(self, epoch: int, positions: Mapping[int, int]) -> bool:
+        """Whether somebody who has read the topic so far has read all that is gone."""
+        if epoch != self.epoch:
+            return epoch > self.epoch
+        return all(end <= positions.get(partition, 0) for partition, end in self.positions.items())
+
+    def count_gone(self, partition: int, *, from_epoch: int = 0) -> int:
+        """Records of a partition that are gone: of this epoch and later ones, and those that do not tell theirs."""
+        told = sum(each.get(partition, 0) for epoch, each in self.counts.items() if epoch >= from_epoch)
+        return told + sum(each.get(partition, 0) for epoch, each in self.unplaced.items() if epoch < from_epoch)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {
+            "table": self.table,
+            "epoch": self.epoch,
+            "positions": _text_keys(self.positions),
+            "counts": {str(epoch): _text_keys(each) for epoch, each in sorted(self.counts.items())},
+            "unplaced": {str(epoch): _text_keys(each) for epoch, each in sorted(self.unplaced.items())},
+            "by_op": dict(sorted(self.by_op.items())),
+            "at": self.at,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Floor:
+        """From its JSON object."""
+        return cls(
+            data["table"],
+            int(data["epoch"]),
+            _int_keys(data["positions"]),
+            {int(epoch): _int_keys(each) for epoch, each in data["counts"].items()},
+            {int(epoch): _int_keys(each) for epoch, each in data["unplaced"].items()},
+            {str(op): int(count) for op, count in data["by_op"].items()},
+            float(data["at"]),
+        )
+
+
+def floors_of(configuration: Mapping[str, str] | None) -> dict[str, Floor]:
+    """By topic, from a table's properties; empty where all is there."""
+    return parse_floors((configuration or {}).get(FLOOR))
+
+
+def parse_floors(text: str | None) -> dict[str, Floor]:
+    """By topic, from the property's text; empty where there is none."""
+    return {topic: Floor.from_dict(each) for topic, each in json.loads(text).items()} if text else {}
+
+
+def floors_text(floors: Mapping[str, Floor]) -> str:
+    """As it stands in the table's properties, equal floors as equal texts."""
+    return json.dumps({topic: floor.to_dict() for topic, floor in sorted(floors.items())}, separators=(",", ":"))
+
+
+def _text_keys(values: Mapping[int, int]) -> dict[str, int]:
+    return {str(key): value for key, value in sorted(values.items())}
+
+
+def _int_keys(values: Mapping[str, Any]) -> dict[int, int]:
+    return {int(key): int(value) for key, value in values.items()}
