@@ -23,8 +23,10 @@ ON_PURPOSE = (CdcAssetsError, SparkJobError)
 class MissingAddressError(CdcAssetsError):
     """An address of a service is neither set in the environment nor known from a running stack."""
 
-    def __init__(self, name: str, what: str) -> None:
-        super().__init__(f"{name} is not set: where is {what}? Set {name}, or start the embedded stack: ./cdc up")
+    def __init__(self, name: str, what: str, *, is_of_stack: bool) -> None:
+        """`is_of_stack`: the embedded stack sets it, so that starting that one is another way."""
+        stack = ", or start the embedded stack: ./cdc up" if is_of_stack else ""
+        super().__init__(f"{name} is not set: where is {what}? Set {name}{stack}")
         self.name = name
 
 

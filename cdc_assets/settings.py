@@ -28,6 +28,20 @@ _WHAT = {
     "CDC_SPARK_REMOTE": "the Spark Connect server (sc://host:port)",
     "CDC_DAGSTER_URL": "the Dagster webserver",
 }
+SET_BY_STACK = frozenset(_WHAT) | {
+    "CDC_HOME",
+    "CDC_LAKE",
+    "CDC_CONNECT_SECRETS",
+    "CDC_POSTGRES_HOST",
+    "CDC_POSTGRES_PORT",
+    "DAGSTER_HOME",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_DEFAULT_REGION",
+    "STORAGE_EMULATOR_HOST",
+}
+"""What every embedded stack writes into `stack.json`: of no other variable is starting it a help."""
 OF_TRACES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_SERVICE_NAME")
 """What the stack remembers of a collector; its headers hold a key."""
 JMX = "CDC_JMX"
@@ -164,7 +178,7 @@ def address(name: str) -> str:
     """
     value = lookup(name)
     if not value:
-        raise MissingAddressError(name, _meaning(name))
+        raise MissingAddressError(name, _meaning(name), is_of_stack=name in SET_BY_STACK)
     return value
 
 
@@ -194,7 +208,8 @@ def resolve(value: str | int | EnvRef) -> str:
         return str(value)
     found = lookup(value.env) or value.default
     if found is None:
-        raise MissingAddressError(value.env, "the value that the registry refers to")
+        meaning = "the value that the registry refers to"
+        raise MissingAddressError(value.env, meaning, is_of_stack=value.env in SET_BY_STACK)
     return found
 
 

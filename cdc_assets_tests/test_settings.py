@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,18 @@ def test_references_resolve_late_and_have_defaults() -> None:
     assert settings.resolve(EnvRef(env="CDC_ABSENT", default="x")) == "x"
     with pytest.raises(MissingAddressError, match="CDC_ABSENT"):
         settings.resolve(EnvRef(env="CDC_ABSENT"))
+
+
+def test_the_embedded_stack_is_offered_for_what_it_sets() -> None:
+    stack = re.escape("or start the embedded stack: ./cdc up")
+    with settings.only({}):
+        with pytest.raises(MissingAddressError, match=rf"^CDC_POSTGRES_HOST is not set.* Set CDC_POSTGRES_HOST, {stack}$"):
+            settings.resolve(EnvRef(env="CDC_POSTGRES_HOST"))
+        with pytest.raises(MissingAddressError, match=r"^SHOP_DB_HOST is not set: where is the value .*\? Set SHOP_DB_HOST$"):
+            settings.resolve(EnvRef(env="SHOP_DB_HOST"))
+        # A core cluster that a source names is never the stack's.
+        with pytest.raises(MissingAddressError, match=r" Set CDC_CORE_ERP_BOOTSTRAP$"):
+            settings.address("CDC_CORE_ERP_BOOTSTRAP")
 
 
 def test_a_secret_comes_from_its_variable_or_its_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,12 @@ def java(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def java_modules() -> frozenset[str]:
-    """The modules that it has: a trimmed runtime lacks some, and what asks for one may go on without and do something else."""
+    """The modules that it has: a trimmed runtime lacks some, and what asks for one may go on without and do something else.
+
+    Its `release` file lists them; a Java without that list is started, and asked.
+    """
+    if listed_in := _release_entry(java().parents[1], "MODULES"):
+        return frozenset(listed_in.split())
     listed = subprocess.run([str(java()), "--list-modules"], capture_output=True, text=True, timeout=60, check=True)
     return frozenset(line.split("@")[0] for line in listed.stdout.split())
 
@@ -72,9 +77,17 @@ def java_command(
 
 
 def _version(home: Path) -> int | None:
-    """From the `release` file, which every JDK has; starting a JVM to ask would cost more than it tells."""
+    match = re.match(r"\d+", _release_entry(home, "JAVA_VERSION"))
+    return int(match[0]) if match and (home / "bin" / "java").exists() else None
+
+
+def _release_entry(home: Path, name: str) -> str:
+    """From the `release` file, which every JDK has: starting a JVM to ask would cost more than it tells.
+
+    Empty where it does not say.
+    """
     try:
-        match = re.search(r'^JAVA_VERSION="(\d+)', (home / "release").read_text(encoding="utf-8"), re.MULTILINE)
+        match = re.search(rf'^{name}="([^"]*)"', (home / "release").read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:
-        return None
-    return int(match[1]) if match and (home / "bin" / "java").exists() else None
+        return ""
+    return match[1] if match else ""

@@ -137,7 +137,7 @@ def test_a_platform_without_a_connect_beside_the_lake_is_no_trouble(monkeypatch:
     def none(cluster: str = "lake") -> ConnectClient:
         if cluster == "core":
             return core.core_connect("core")
-        raise MissingAddressError("CDC_LAKE_CONNECT", "it")
+        raise MissingAddressError("CDC_LAKE_CONNECT", "it", is_of_stack=True)
 
     core = platform(Worker("RUNNING"), Worker(None))
     bare: Any = SimpleNamespace(core_connect=core.core_connect, lake_connect=none, connect=none)

@@ -1,6 +1,7 @@
 """The pages "add a …", followed as they are written, on a copy: each adds its files and one row, and nothing else.
 
 A block with a title is a new file of that name, or goes into the file of that name. What `./cdc` prints is on the page.
+Where somebody has followed a page in this very clone, its test is skipped.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ END_OF_ROWS = {
     "cdc_assets/kinds/stores.py": r"(?<=\n)(?=\)\nSTORES)",
     "spark/kinds/envelopes.py": r"(?<=\n)(?=\)\nENVELOPES)",
     "cdc_assets/defs/checks/builders.py": r"(?<=\n)(?=\)\n\Z)",
-    "docs/reference/checks.md": r"(?<=\|\n)(?=\n)",
+    "docs/reference/checks.md": r"(?=^## A table that is stale$)",
 }
 # In the module the sources of which are asked for, as at a shell.
 ASSETS = """
@@ -53,16 +54,19 @@ class Copy:
         self.tables = 0
         for name, text in BLOCK.findall(self.text):
             file = folder / name
-            if file.exists():
+            if name in END_OF_ROWS:
                 self.tables += 1
                 self._insert(file, name, text)
                 continue
+            if file.exists():
+                _skip_followed(page, name, file.read_text(encoding="utf-8"), text)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
 
     def _insert(self, file: Path, name: str, text: str) -> None:
         row = re.match(r"([A-Z]+) = ", text)
-        shown = f"{text}\n" if row else text if name.endswith(".md") else f"    {text.rstrip().rstrip(',')},\n"
+        whole = text.startswith("    ")
+        shown = f"{text}\n" if row or name.endswith(".md") else text if whole else f"    {text.rstrip().rstrip(',')},\n"
         before = file.read_text(encoding="utf-8")
         after, count = re.subn(END_OF_ROWS[name], lambda _: shown, before, count=1, flags=re.MULTILINE)
         assert count == 1, name
@@ -70,13 +74,26 @@ class Copy:
             after = re.sub(r"^(ROWS: .*)\)$", rf"\1, {row[1]})", after, flags=re.MULTILINE)
         file.write_text(after, encoding="utf-8")
 
-    def test(self, file: str) -> None:
-        """The test of this name, which is on the page, passes."""
+    def bring_tests(self) -> Path:
+        """The folder of the tests, those of the page among them."""
         tests = self.root / "cdc_assets_tests"
+        own = {file: file.read_text(encoding="utf-8") for file in tests.rglob("*.py")}
         shutil.copytree(ROOT / tests.name, tests, dirs_exist_ok=True)
-        shutil.copy(ROOT / "pyproject.toml", self.root)
-        done = self.python("-m", "pytest", "-q", "-p", "no:cacheprovider", str(tests / file))
-        assert re.search(r"^1 passed", done, re.MULTILINE), done
+        for file, text in own.items():
+            file.write_text(text, encoding="utf-8")
+        for name in ("pyproject.toml", "workspace.yaml"):
+            shutil.copy(ROOT / name, self.root)
+        return tests
+
+    def test(self, *files: str) -> int:
+        """How many tests passed: all of the files."""
+        done = self.python("-m", "pytest", "-q", "-p", "no:cacheprovider", *files, CDC_SOURCES="")
+        return int(re.findall(r"^(\d+) passed\b", done, re.MULTILINE)[0])
+
+    def tests_named(self) -> list[str]:
+        """The files of tests in the page's last command."""
+        command = re.findall(r"\./cdc test ((?:.*\\\n)*.*)", self.text)[-1]
+        return [word for word in command.split() if word.startswith("cdc_assets_tests/")]
 
     def run(self, *arguments: str, code: int = 0, **environment: str) -> str:
         """What a command of ours prints, which ends with this code."""
@@ -101,6 +118,13 @@ class Copy:
     def promise(self, number: int = 0) -> str:
         """What the page says is printed."""
         return re.findall(r"^```text\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)[number].replace("…", str(self.root))
+
+
+def _skip_followed(page: str, name: str, there: str, text: str) -> None:
+    """A file of the page is there: the page was followed here, or takes the name of another file, which fails."""
+    if there.strip() == text.strip():
+        pytest.skip(f"{name} is there: {page} was followed in this clone. Its test wants a clone without that")
+    pytest.fail(f"{name} is there, and is not what {page} writes: give yours another name, or the page's another")
 
 
 class _Connect(BaseHTTPRequestHandler):
@@ -180,16 +204,35 @@ def test_a_check_is_one_file_and_one_row(tmp_path: Path) -> None:
     copy = Copy(tmp_path, "add-a-check.md")
     assert copy.tables == 2
     builders = tmp_path / "cdc_assets" / "defs" / "checks" / "builders.py"
-    table = (tmp_path / "docs" / "reference" / "checks.md").read_text().splitlines()
-    (row,) = [line for line in table if line.startswith("| `described`")]
-    (header,) = [line for line in table if line.startswith("| check |")]
-    assert row.count("|") == header.count("|"), row
     (statement,) = re.findall(r"^```python\n(from .*?)^```", copy.text, re.MULTILINE | re.DOTALL)
     text = builders.read_text()
     builders.write_text(text.replace("from cdc_assets.defs.checks.flow", f"{statement}from cdc_assets.defs.checks.flow", 1))
     sources = str(ROOT / "cdc_assets" / "sources")
     assert "described" in copy.python("-c", ASSETS, CDC_SOURCES=sources)
-    copy.test("defs/test_described.py")
+    expected = copy.bring_tests() / "defs" / "test_definitions.py"
+    expected.write_text(change_expected(copy.text, expected.read_text(encoding="utf-8")), encoding="utf-8")
+    named = copy.tests_named()
+    assert {Path(file).name for file in named} == {
+        "test_described.py",
+        "test_checks_page.py",
+        "test_definitions.py",
+        "test_house.py",
+    }
+    assert copy.test(*named) > len(named)
+
+
+def change_expected(page: str, text: str) -> str:
+    """The lines and the number of test_definitions.py, as the page says to change them."""
+    ((word, *assets),) = re.findall(r"Put `(\w+, )` first on the lines `checks:` of `(\w+)` and `(\w+)`", page)
+    for asset in assets:
+        text, count = re.subn(rf"(/{asset} <- .*\n  checks: )", rf"\g<1>{word}", text)
+        assert count == 1, asset
+    ((more, before),) = re.findall(r"Add (\d+) to the number in `(assert [^`]*) …`", page)
+    text, count = re.subn(
+        rf"({re.escape(before)} )(\d+)$", lambda found: f"{found[1]}{int(found[2]) + int(more)}", text, flags=re.M
+    )
+    assert count == 1, before
+    return text
 
 
 def test_an_envelope_is_one_file_and_one_row(tmp_path: Path) -> None:
@@ -200,4 +243,23 @@ def test_an_envelope_is_one_file_and_one_row(tmp_path: Path) -> None:
 
 @pytest.mark.service
 def test_an_envelope_has_a_test(tmp_path: Path) -> None:
-    Copy(tmp_path, "add-an-envelope.md").test("spark/envelopes/test_envelope_boxed.py")
+    copy = Copy(tmp_path, "add-an-envelope.md")
+    copy.bring_tests()
+    assert copy.test("cdc_assets_tests/spark/envelopes/test_envelope_boxed.py") == 1
+
+
+def test_a_page_that_was_followed_here_is_skipped() -> None:
+    with pytest.raises(pytest.skip.Exception, match="was followed in this clone"):
+        _skip_followed("add-a-check.md", "described.py", "NAME = 1\n", "NAME = 1\n")
+    with pytest.raises(pytest.fail.Exception, match="give yours another name"):
+        _skip_followed("add-a-check.md", "described.py", "NAME = 2\n", "NAME = 1\n")
+
+
+def test_every_page_that_adds_says_where_to_try_it() -> None:
+    pages = sorted(HOW_TO.glob("add-a*.md"))
+    adding = [page for page in pages if any(name in END_OF_ROWS for name, _ in BLOCK.findall(page.read_text()))]
+    assert len(adding) == 4
+    top = {page.name: page.read_text().split("\n## ")[0] for page in adding}
+    assert [name for name, text in top.items() if "Try the page on a scratch copy of your clone." not in text] == []
+    assert [page.name for page in adding if "`CHANGELOG.md`" not in page.read_text()] == []
+    assert [page.name for page in adding if "house/test_house.py" not in page.read_text()] == []

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.e2e
 
 PAGE = ROOT / "docs" / "tutorial.md"
 MARK = "@@exit "
+# Another test may have counted the ledger.
+UNCOUNTED = re.compile(r", \d+ not run$")
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,9 @@ def test_the_tutorial_does_what_its_page_says(lakehouse: Lakehouse, tmp_path: Pa
     # Each line of progress says for what.
     assert re.findall(r"(?:waiting for|to go:) *$", lakehouse.up_output, re.MULTILINE) == []
     assert len(outputs) == 2 * len(commands) + 1
+    healed = [number for number, each in enumerate(commands) if each.text == "./cdc status"][-1]
+    assert commands[healed - 1].text.startswith("dagster asset materialize"), "the check is run again before it is looked at"
+    assert re.search(r"country .*\b1 failed", outputs[2 * healed]) is None
     lines = [(block, line) for block, text in shown(page).items() if block in told for line in text.splitlines()]
     assert len(lines) > 5
     assert [line for block, line in lines if not is_told(line, told[block])] == []
@@ -98,5 +103,6 @@ def is_told(line: str, output: str) -> bool:
 
     The page's numbers are a new stack's; other tests have worked on this one.
     """
+    line = UNCOUNTED.sub("…", line)
     parts = (r"\s+".join(re.sub(r"\d+", r"\\d+", re.escape(word)) for word in part.split()) for part in line.split("…"))
     return bool(re.search(".*".join(parts), output))

@@ -130,7 +130,7 @@ def test_what_stands_in_the_way_is_no_difference(monkeypatch: pytest.MonkeyPatch
     assert (told.exit_code, sorted(found)) == (2, [(EQUAL, "")] * 2 + [(NOT_COMPARED, "the standby is none")] * 2)
 
     def absent() -> None:
-        raise MissingAddressError("CDC_LAKE", "the lake")
+        raise MissingAddressError("CDC_LAKE", "the lake", is_of_stack=True)
 
     monkeypatch.setattr(reconcile.settings, "export_stack_environment", absent)
     told = CliRunner().invoke(app, ["reconcile", "shop"])

@@ -80,7 +80,7 @@ def tell(
 
 
 def mend_command(verdict: CheckVerdict) -> str:
-    """The first command of the check's row of docs/reference/checks.md, for its source and table; else where that page is."""
+    """The first command of the check's section of docs/reference/checks.md, for its source and table; else where that page is."""
     said = runbook(verdict.name)
     text = getattr(said, "md_str", None) or str(said.value)
     mends = text.partition("**what mends it**")[2] or text
