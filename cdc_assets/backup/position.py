@@ -79,9 +79,9 @@ def refuse_expired(floor: Floor | None, at: BackupPosition, place: str) -> None:
     """
     if floor is None or floor.is_within(at.epoch, at.positions):
         return
-    ends = f"ends at epoch {at.epoch} offsets {dict(at.positions)}" if at.epoch >= 0 else "is empty"
+    ends = f"ends at epoch {at.epoch}, offsets {dict(at.positions)}" if at.epoch >= 0 else "is empty"
     raise BackupError(
-        f"{place} {ends}, and bronze has given its first {quantity(floor.records, 'record')} (up to epoch {floor.epoch} offsets "
+        f"{place} {ends}, and bronze has given its first {quantity(floor.records, 'record')} (up to epoch {floor.epoch}, offsets "
         f"{dict(floor.positions)}) to an earlier backup, which alone has them: go on in that store and prefix (backup: in the "
         "source's file), or copy its objects here first"
     )

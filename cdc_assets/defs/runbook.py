@@ -18,7 +18,7 @@ from cdc_assets import settings
 PAGE = "reference/checks.md"
 _FOLDER = Path(__file__).parents[2] / "docs"
 _LINK = re.compile(r"\[[^]]*\]\(([\w./-]*)(?:#[^)]*)?\)")
-_SECTION = re.compile(r"^### (.*`)?.*\n\n((?:- .*\n(?:  .*\n)*)+)", re.MULTILINE)
+_SECTION = re.compile(r"^### (.*`)?.*\n\n((?:\* .*\n(?:  .*\n)*)+)", re.MULTILINE)
 
 
 def runbook(check: str) -> dg.MetadataValue:
@@ -42,7 +42,7 @@ def _sections() -> dict[str, str]:
     for head, items in _SECTION.findall(text):
         # A relative link would lead to a page of Dagster that there is not.
         told = _LINK.sub(_path, items.replace("\n  ", " "))
-        found |= dict.fromkeys(re.findall(r"`(\w+)`", head), f"{told}- **more**: docs/{PAGE}")
+        found |= dict.fromkeys(re.findall(r"`(\w+)`", head), f"{told}* **more**: docs/{PAGE}")
     return found
 
 

@@ -253,8 +253,8 @@ class Cuts(Declared):
 class DrillSettings(Declared):
     """How often the backup is restored beside the lake and compared with silver (docs/how-to/restore.md).
 
-    The check of it is red when the last drill is older than `every` and `tolerance`, which is what a run may be late or last:
-    a quarter of `every` without, and an hour at least.
+    The check of it is red when the last drill is older than `every` and `tolerance` together. `tolerance` is what a run may be
+    late or last. Without it that is a quarter of `every`, and an hour at least.
     """
 
     every: Duration

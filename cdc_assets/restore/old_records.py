@@ -19,6 +19,7 @@ from cdc_assets import names
 from cdc_assets.backup.manifest import Manifest
 from cdc_assets.backup.verify import verify_backup
 from cdc_assets.errors import BackupError
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_dataset import open_dataset
@@ -249,7 +250,7 @@ def _assert_same(batches: Sequence[_Batch], bronze: Any, topic: str) -> None:
     held = sort_rows(pa.concat_tables([each.rows for each in batches]), order)
     rows = sort_rows(_rows_of(batches, bronze, topic), order)
     if held.num_rows != rows.num_rows:
-        raise BackupError(f"{first} to {last} have {held.num_rows} records, and bronze has {rows.num_rows} there")
+        raise BackupError(f"{first} to {last} have {quantity(held.num_rows, 'record')}, and bronze has {rows.num_rows} there")
     skipped = _UNTOLD_BY_OLD_LINES if any(each.unknown for each in batches) else ()
     for name in held.column_names:
         if name not in skipped and not held[name].equals(rows[name]):

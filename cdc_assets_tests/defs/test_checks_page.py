@@ -56,6 +56,6 @@ def test_every_section_is_whole() -> None:
     """Each item is one line of what Dagster shows, whatever the page's lines are."""
     shown = {name: runbook(name) for name in NAMES}
     assert [name for name, said in shown.items() if not isinstance(said, dg.MarkdownMetadataValue)] == []
-    items = {name: re.findall(r"^- \*\*(.*?)\*\*: \S.*$", str(said.value), re.MULTILINE) for name, said in shown.items()}
+    items = {name: re.findall(r"^\* \*\*(.*?)\*\*: \S.*$", str(said.value), re.MULTILINE) for name, said in shown.items()}
     assert {name: found for name, found in items.items() if found != ITEMS} == {}
     assert {name for name, said in shown.items() if len(str(said.value).splitlines()) != len(ITEMS)} == set()

@@ -1,5 +1,5 @@
 """The records of the topics of many small tables by window and kind, read by librdkafka and counted by Arrow: one reading of
-each cluster for all of them, where Spark takes four jobs a table (docs/adr/0107)."""
+each cluster for all of them, where Spark takes four jobs a table (docs/adr/0106)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from spark.delta.data_files import AddFile, read_rows, write_file
 from spark.delta.floor import FLOOR, Floor, floors_of, floors_text
 from spark.delta.live_files import LiveTable
-from spark.errors import LeftToSparkError, MaintenanceError
+from spark.errors import LeftToSparkError, MaintenanceError, quantity
 from spark.lake.folder import LakeFolder, open_folder
 from spark.maintenance.rewriting import columns_with_bounds, replace_files, schema_of
 
@@ -120,7 +120,7 @@ def _refuse_others(path: str, gone: Counted, known: Mapping[str, Floor], wanted:
     if +gone != +proven:
         place = min({key for key in gone | proven if gone[key] != proven[key]})
         raise MaintenanceError(
-            f"{path} holds {gone[place]} old records of {place[0]} epoch {place[1]} partition {place[2]}, the backup "
+            f"{path} holds {quantity(gone[place], 'old record')} of {place[0]} epoch {place[1]} partition {place[2]}, the backup "
             f"{proven[place]}; nothing is removed: cdc backup verify"
         )
 

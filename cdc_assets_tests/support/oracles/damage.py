@@ -23,7 +23,7 @@ def damaged(rows: Rows) -> list[dict[str, Any]]:
     rows[103]["amount"] += Decimal("0.01")  # off by one unit
     rows[104]["amount"] = Decimal("0.00")  # was NULL
     rows[105]["id"], rows[106]["id"] = 106, 105  # a swapped pair
-    phantom = {**rows[107], "id": 8000}  # a delete that was lost
+    phantom = {**rows[106], "id": 8000}  # a delete that was lost
     return [*rows.values(), phantom, rows[108]]  # and a row twice
 
 
