@@ -93,6 +93,14 @@ def test_files_and_functions_are_short() -> None:
     assert [name for name, length in lengths.items() if length > LONGEST_FUNCTION] == []
 
 
+def test_all_that_is_shipped_can_be_read() -> None:
+    """What must be compiled is, where it is needed (cdc_assets.stack.avro_converter)."""
+    files = [file for folder in ("cdc_assets", "spark") for file in (ROOT / folder).rglob("*") if file.is_file()]
+    shipped = [file for file in files if "__pycache__" not in file.parts]
+    assert len(shipped) > len(trees())
+    assert [file for file in shipped if b"\0" in file.read_bytes()] == []
+
+
 def test_functions_take_few_parameters() -> None:
     """A command apart: what it takes are its options."""
     many = []

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from cdc_assets.stack.avro_converter import PLUGIN as AVRO
-from cdc_assets.stack.avro_converter import write_jar
+from cdc_assets.stack import avro_converter
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.java_files import write_log4j, write_properties
 from cdc_assets.stack.components.jmx import CONNECT, jmx_address, jmx_options, jmx_ports
@@ -85,8 +84,10 @@ class ConnectWorker(Component):
                 folder = private_folder(plugins / name)
                 for jar in self.site.jars(name):
                     (folder / jar.name).symlink_to(jar)
-                if name == AVRO:
-                    write_jar(folder / "null-keeping-avro-converter.jar")
+                if name == avro_converter.PLUGIN:
+                    # Beside the plugins: they are made anew, and to compile it takes a second.
+                    avro_converter.keep_jar(self.run / avro_converter.JAR)
+                    (folder / avro_converter.JAR).symlink_to(self.run / avro_converter.JAR)
 
     @override
     def command(self) -> list[str]:

@@ -14,7 +14,7 @@ from cdc_assets.stack.jars.lockfile import Jar
 
 def take(jars: Iterable[Jar], cache: Path, folder: Path | None = None) -> list[Jar]:
     """Copy into the cache what is missing there and stands in `folder`, byte for byte; the jars that were taken."""
-    folder = folder or _of_pyspark()
+    folder = folder or pyspark_folder()
     taken = []
     for jar in missing(jars, cache):
         there, target = folder / jar.path.name, cache / jar.path
@@ -27,7 +27,8 @@ def take(jars: Iterable[Jar], cache: Path, folder: Path | None = None) -> list[J
     return taken
 
 
-def _of_pyspark() -> Path:
+def pyspark_folder() -> Path:
+    """The folder of the jars in the pyspark wheel."""
     # Not by import: pyspark's takes half a second.
     spec = find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
