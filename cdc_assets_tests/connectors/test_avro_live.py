@@ -134,6 +134,7 @@ def change(connection: Any) -> None:
     connection.execute("UPDATE avro_all SET more = NULL, big = 4 WHERE id = 4")
 
 
+@pytest.mark.all
 def test_a_source_in_avro_is_in_silver_as_it_is(cdc: Cdc, schemas: Apicurio) -> None:
     with cdc.live.connection() as connection:
         connection.execute(TABLE)

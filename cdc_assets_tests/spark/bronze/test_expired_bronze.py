@@ -226,6 +226,7 @@ def test_a_damaged_object_stops_who_asks_for_it(thin: Chain, source: Source, tmp
     assert {row["id"] for row in values(thin.spec.path)} == set(range(30))
 
 
+@pytest.mark.all
 def test_without_a_way_back_it_says_the_command(thin: Chain, session: SparkSession) -> None:
     """As whoever submits a job himself has it."""
     thin.lake.put("t", *_rows(0, 10))
