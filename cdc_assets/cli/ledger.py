@@ -18,7 +18,7 @@ from cdc_assets.cli.output_formats import Format, Output, is_data, print_documen
 from cdc_assets.cli.progress import console as told
 from cdc_assets.errors import LedgerEmptyError
 from cdc_assets.ledger.balance import Hop, hops
-from cdc_assets.ledger.read import WINDOWS, WindowCount, places, read_windows, total, windows_before_watermark
+from cdc_assets.ledger.read import WINDOWS, SourceLedger, WindowCount, total, windows_before_watermark
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.durations import parse_duration
@@ -66,10 +66,11 @@ def ledger(
         since = _since(last, window)
         if count:
             _count(source, table, again=again, dry_run=dry_run)
-        place = places(lake, source).get(names.table_name(table))
+        counted = SourceLedger(lake, source)
+        place = counted.place(table)
         if place is None:
             raise LedgerEmptyError(named)
-        found = read_windows(lake, source, table, window=window.value, since=since)
+        found = counted.windows(table, window=window.value, since=since)
         if not source.ledger.early:
             found = windows_before_watermark(found, place, window.value)
         found_hops = hops(found, place, mirrored=names.is_mirrored(source))
@@ -131,7 +132,7 @@ def _count(source: BaseSource, table: Table, *, again: bool, dry_run: bool) -> N
 
     platform = Platform()
     if dry_run:
-        place = places(platform.lake, source).get(names.table_name(table))
+        place = SourceLedger(platform.lake, source).place(table)
         what = "all events again" if again else f"{quantity(behind(platform.lake, source, table, place), 'event')}"
         told.print(f"{source.name}/{names.table_name(table)}: would count {what}")
         return

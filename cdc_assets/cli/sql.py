@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any
 
 import typer
 
 from cdc_assets import settings
+from cdc_assets.cli.option_group import group_options
 from cdc_assets.cli.output_formats import Format, print_rows
 from cdc_assets.registry_files.loader import load_sources
 
@@ -25,21 +27,29 @@ class SqlFormat(str, Enum):
     csv = "csv"
 
 
+@dataclass(frozen=True)
+class SqlOptions:
+    """Who answers, of which moment, and what is shown."""
+
+    spark: Annotated[bool, typer.Option("--spark", help="Ask the stack's Spark, which reads every table.")] = False
+    cut: Annotated[str | None, typer.Option(help="Silver and histories as at this cut; a source's name: its newest.")] = None
+    show_sensitive: Annotated[
+        bool, typer.Option("--show-sensitive", help="Values of sensitive columns, and records of their tables, as they are.")
+    ] = False
+    register: Annotated[
+        bool,
+        typer.Option("--register", help="Make views in the Spark server's catalog, for all its clients: silver_SOURCE.TABLE."),
+    ] = False
+
+
+@group_options
 def sql(
     statement: Annotated[str | None, typer.Argument(help="A question; `-` reads statements from stdin.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Print at most so many rows.")] = 100,
     output: Annotated[
         SqlFormat, typer.Option("--output", "-o", help="text, wide, json, yaml, or csv with a line of names first")
     ] = SqlFormat.text,
-    spark: Annotated[bool, typer.Option("--spark", help="Ask the stack's Spark, which reads every table.")] = False,
-    cut: Annotated[str | None, typer.Option(help="Silver and histories as at this cut; a source's name: its newest.")] = None,
-    show_sensitive: Annotated[
-        bool, typer.Option("--show-sensitive", help="Values of sensitive columns, and records of their tables, as they are.")
-    ] = False,
-    register: Annotated[
-        bool,
-        typer.Option("--register", help="Make views in the Spark server's catalog, for all its clients: silver_SOURCE.TABLE."),
-    ] = False,
+    choice: SqlOptions = SqlOptions(),
 ) -> None:
     """Ask the lake's tables in SQL: silver.SOURCE.TABLE, bronze.SOURCE; without a statement, list them.
 
@@ -49,21 +59,21 @@ def sql(
 
     settings.export_stack_environment()
     platform = Platform()
-    tables = _tables(platform.lake, cut)
-    if register:
-        _register(tables, platform, output, show_sensitive=show_sensitive)
+    tables = _tables(platform.lake, choice.cut)
+    if choice.register:
+        _register(tables, platform, output, show_sensitive=choice.show_sensitive)
         return
     if statement is None:
         _print_tables(tables, output)
         return
     text = sys.stdin.read() if statement == "-" else statement
-    for answer in _ask(text, tables, platform, limit=limit, spark=spark, show_sensitive=show_sensitive):
+    for answer in _ask(text, tables, platform, choice, limit):
         _print_answer(answer, output, limit)
 
 
-def _ask(text: str, tables: list[Any], platform: Any, *, limit: int, spark: bool, show_sensitive: bool) -> Iterator[Any]:
+def _ask(text: str, tables: list[Any], platform: Any, choice: SqlOptions, limit: int) -> Iterator[Any]:
     """The answer of each statement, once the one before has been printed."""
-    if spark:
+    if choice.spark:
         from cdc_assets.lake_sql.spark_queries import query_by_spark as query
 
         statements = [text]
@@ -73,7 +83,7 @@ def _ask(text: str, tables: list[Any], platform: Any, *, limit: int, spark: bool
 
         statements = statements_of(text)
     for each in statements:
-        yield query(each, tables, platform, limit=limit, show_sensitive=show_sensitive)
+        yield query(each, tables, platform, limit=limit, show_sensitive=choice.show_sensitive)
 
 
 def _register(tables: list[Any], platform: Any, output: SqlFormat, *, show_sensitive: bool) -> None:

@@ -53,7 +53,7 @@ class SourceLedger:
     """The ledger of a source as it is when it is first asked: its log is read once, and so are its rows while they are few."""
 
     def __init__(self, lake: str, source: BaseSource) -> None:
-        self._path, self._source = names.ledger_path(lake, source), source
+        self._path = names.ledger_path(lake, source)
         self.places = places(lake, source)
 
     def place(self, table: Table) -> Counted | None:

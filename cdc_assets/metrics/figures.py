@@ -14,7 +14,7 @@ from typing import Any
 from cdc_assets import names as cdc_names
 from cdc_assets import settings
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.ledger.read import read_windows
+from cdc_assets.ledger.read import SourceLedger
 from cdc_assets.quarantine.quarantined_records import quarantine_records
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.loader import load_sources
@@ -80,10 +80,11 @@ def _of_chains(chains: Sequence[TableChain]) -> Iterator[MetricSample]:
 def _of_lake(lake: str, sources: Sequence[BaseSource]) -> Iterator[MetricSample]:
     since = datetime.now(timezone.utc) - _SINCE
     for source in sources:
+        ledger = SourceLedger(lake, source)
         for table in source.tables:
             place = (source.name, cdc_names.table_name(table))
             yield MetricSample(names.QUARANTINE, place, len(quarantine_records(lake, source, table)))
-            windows = read_windows(lake, source, table, window="1h", since=since)
+            windows = ledger.windows(table, window="1h", since=since)
             for fate in FATES if windows else ():
                 yield MetricSample(names.EVENTS, (*place, fate), sum(window.counts[fate] or 0 for window in windows))
 

@@ -27,6 +27,7 @@ from cdc_assets import names
 from cdc_assets.connectors.beginning import begin_anew
 from cdc_assets.connectors.binlog_temporary import definitions_config, temporary_config
 from cdc_assets.errors import CaughtUpTimeoutError, OnboardingError
+from cdc_assets.onboarding.kinds.listed_tables import ListedTables
 from cdc_assets.onboarding.kinds.waiting import await_ended
 from cdc_assets.onboarding.state import Facts, Route
 from cdc_assets.onboarding.temporary_connector import remove_beside
@@ -51,7 +52,7 @@ _LOOK_SECONDS = 60.0
 _POLL_SECONDS = 0.2
 
 
-class BinlogKind(ABC):
+class BinlogKind(ListedTables, ABC):
     """What onboarding does the same way in MariaDB and MySQL (`work.OnboardingKind`)."""
 
     refused: Mapping[Route, str] = {
@@ -59,13 +60,8 @@ class BinlogKind(ABC):
         "streamed, and killed in that moment they would leave out changes of all tables"
     }
     not_by_git = "while its connector is stopped, its schema history is written to, which no commit can do"
-    keyless = (
-        "{table} has no primary key: its updates and deletes would go to quarantine, and a snapshot by chunks cannot read it; "
-        "add a primary key, or declare its keys in the registry"
-    )
     # A server that restarts leaves it reading the binlog, and each snapshot ends with SQL_EXCEPTION (MariaDB 3.5.0, MySQL 3.6.1).
     outlives_session = True
-    rows_rank_by_place = True
 
     @abstractmethod
     def database(self, source: CapturedSource) -> BinlogCapture:
@@ -116,33 +112,13 @@ class BinlogKind(ABC):
             f"last by {changed[-1][:200]}; nothing was changed; when that has ended: cdc onboard {source.name} --resume"
         )
 
-    def update_capture(self, work: OnboardingWork, source: CapturedSource) -> None:
-        """Nothing more: the connector picks its tables from the binlog."""
-        return
-
-    def reader(self, work: OnboardingWork) -> str:
-        """Another id at each call: the server does not tell who reads."""
-        return str(uuid.uuid4())
-
     def await_writers(self, work: OnboardingWork) -> Facts:
         """Only those that were prepared (XA): their changes lie in the binlog where they were prepared, perhaps before P."""
         return await_ended(work, self.database(work.declared).pending_transactions)
 
-    def stop(self, work: OnboardingWork) -> Facts:
-        """Nothing yet: the connector is stopped once the tables' definitions are known, in the next step."""
-        return {"stopped_at": None}
-
     def temporary_config(self, work: OnboardingWork) -> dict[str, str]:
         """The connector that reads the new tables once, beside the running one, and streams nothing."""
         return temporary_config(work.after, work.tables)
-
-    def clear_leftovers(self, work: OnboardingWork) -> Facts:
-        """Its schema history is gone."""
-        kafka, topic = work.core_kafka, names.temporary_schema_history_topic(work.after)
-        there = topic in kafka.states([topic])
-        if there:
-            kafka.delete_topic(topic)
-        return {"schema_history_deleted": there}
 
     def sees(self, snapshot: Any, origin: Mapping[str, Any]) -> bool:
         """By its place in the binlog."""

@@ -15,13 +15,13 @@ Not run against a server. What is relied on was read in Debezium 3.6.1:
 from __future__ import annotations
 
 import time
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from cdc_assets import names, settings
 from cdc_assets.connectors.beside import initial_only_config
+from cdc_assets.onboarding.kinds.listed_tables import ListedTables
 from cdc_assets.onboarding.state import Facts, Route
 from cdc_assets.onboarding.temporary_connector import remove_beside
 from cdc_assets.preflight import by_driver
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _NOT_THERE = "table"
 
 
-class SignalledKind(ABC):
+class SignalledKind(ListedTables, ABC):
     """What onboarding does the same way in SQL Server, Oracle and MongoDB (`work.OnboardingKind`)."""
 
     refused: Mapping[Route, str] = {
@@ -48,13 +48,8 @@ class SignalledKind(ABC):
         "MariaDB's stores one ahead of what it has streamed"
     }
     not_by_git = "nobody has tried its connector by commits"
-    keyless = (
-        "{table} has no primary key: its updates and deletes would go to quarantine, and a snapshot by chunks cannot read it; "
-        "add a primary key, or declare its keys in the registry"
-    )
     # Whether it is so has not been tried; a connector that streams on is restarted once for nothing.
     outlives_session = True
-    rows_rank_by_place = True
 
     @abstractmethod
     def ask(self) -> by_driver.Ask:
@@ -106,33 +101,13 @@ class SignalledKind(ABC):
         work.core_connect.stop(names.connector_name(source))
         return began
 
-    def update_capture(self, work: OnboardingWork, source: CapturedSource) -> None:
-        """Nothing more: the connector picks its tables by its list."""
-        return
-
-    def reader(self, work: OnboardingWork) -> str:
-        """Another id at each call: the server is not asked who reads."""
-        return str(uuid.uuid4())
-
     def await_writers(self, work: OnboardingWork) -> Facts:
         """Nobody is waited for, where a transaction's changes come with its commit."""
         return {"waited_for": 0}
 
-    def stop(self, work: OnboardingWork) -> Facts:
-        """Nothing yet: the connector is stopped when it gets its list, in the next step."""
-        return {"stopped_at": None}
-
     def temporary_config(self, work: OnboardingWork) -> dict[str, str]:
         """The connector that reads the new tables once, beside the running one, and streams nothing."""
         return initial_only_config(work.after, work.tables)
-
-    def clear_leftovers(self, work: OnboardingWork) -> Facts:
-        """Its schema history is gone, where it had one."""
-        kafka, topic = work.core_kafka, names.temporary_schema_history_topic(work.after)
-        there = topic in kafka.states([topic])
-        if there:
-            kafka.delete_topic(topic)
-        return {"schema_history_deleted": there}
 
     def sees(self, snapshot: Any, origin: Mapping[str, Any]) -> bool:
         """Nothing is counted, so every change is seen."""
