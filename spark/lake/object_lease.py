@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -33,6 +34,7 @@ FOLDER = "_cdc_writer"
 """In the table's folder; Delta's VACUUM leaves names alone that begin with an underscore."""
 TWO_MINUTES, RENEW_SECONDS = 120.0, 30.0
 _POLL_SECONDS = 0.25
+_NAME = re.compile(r"[0-9]{20}\.json")
 _HELD: dict[str, TableLease] = {}
 
 
@@ -61,25 +63,33 @@ class TableLease:
             LeaseLostError: somebody else has taken it.
         """
         with self._turn:
-            self.lost = self.lost or bool(self.folder.names(FOLDER, after=_name(self.number)))
+            self.lost = self.lost or bool(_row(self.folder, after=self.number))
         if self.lost:
             raise LeaseLostError(f"{self.folder.path}: another writer took the table while this one wrote it; run it again")
 
     def put_next(self, holder: str) -> bool:
         """The next object of the row; False where somebody else has made it."""
         with self._turn:
-            if self.lost or not _put(self.folder, self.number + 1, self.token, holder):
-                self.lost = True
-                return False
-            self.number += 1
-            return True
+            return self._put_next(holder)
+
+    def renew_once(self) -> bool:
+        """A claim more; False where the lease is lost, or has been given back while this waited for its turn."""
+        with self._turn:
+            return not self._ended.is_set() and self._put_next(_holder(self.kind))
+
+    def _put_next(self, holder: str) -> bool:
+        if self.lost or not _put(self.folder, self.number + 1, self.token, holder):
+            self.lost = True
+            return False
+        self.number += 1
+        return True
 
     def renew(self) -> None:
         """Renew it until it is given back or lost, or the store has not answered for too long."""
         renewed = time.monotonic()
         while not self._ended.wait(RENEW_SECONDS):
             try:
-                if not self.put_next(_holder(self.kind)):
+                if not self.renew_once():
                     return
                 renewed = time.monotonic()
             except LakeStoreError:
@@ -161,7 +171,7 @@ def _claim(lease: TableLease) -> bool:
     if not lease.put_next(_holder(lease.kind)):
         return False
     try:
-        return not lease.folder.names(FOLDER, after=_name(lease.number))
+        return not _row(lease.folder, after=lease.number)
     except LakeStoreError:
         # Nobody would renew it, and all others would wait until it is two minutes old.
         with suppress(LakeStoreError):
@@ -175,13 +185,18 @@ def _give_back(lease: TableLease) -> None:
             f"{lease.folder.path}: another writer took the table while Spark wrote it, which may have lost a commit; "
             "run ./cdc reconcile"
         )
-    names = lease.folder.names(FOLDER)
+    names = _row(lease.folder)
     lease.folder.map(lambda name: lease.folder.delete(f"{FOLDER}/{name}"), [n for n in names if n < _name(lease.number)])
+
+
+def _row(folder: ObjectFolder, *, after: int = 0) -> list[str]:
+    """The names of the row behind a number. Some stores list others beside them: s3proxy a put that is on its way, as N.json-…"""
+    return [name for name in folder.names(FOLDER, after=_name(after)) if _NAME.fullmatch(name)]
 
 
 def _newest(folder: ObjectFolder) -> _Claim:
     while True:
-        names = folder.names(FOLDER)
+        names = _row(folder)
         if not names:
             return _Claim(0, "", "", 0.0)
         try:

@@ -40,7 +40,16 @@ def filled(cluster: KafkaCluster, records: Sequence[Sent], *, of_transactions: i
         if of_transactions and (at % of_transactions == of_transactions - 1 or at == len(records) - 1):
             producer.commit_transaction(60)
     assert producer.flush(60) == 0
+    _await_markers(cluster, topic)
     return topic
+
+
+def _await_markers(cluster: KafkaCluster, topic: str) -> None:
+    """A commit is answered before its markers are in the partitions: until then the last stable offset is before it."""
+    until = time.monotonic() + 30
+    while cluster.await_state(topic, deadline=30).ends != cluster.high_watermarks([topic])[topic]:
+        assert time.monotonic() < until, f"a transaction of {topic} does not end"
+        time.sleep(0.05)
 
 
 def place(cluster: KafkaCluster, original: str, copy: str) -> int | None:

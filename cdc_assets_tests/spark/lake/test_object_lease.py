@@ -92,6 +92,27 @@ def test_it_is_renewed_for_as_long_as_it_is_held(object_lake: str, monkeypatch: 
         take(path, TASK, seconds=4)
 
 
+def test_a_put_that_is_on_its_way_is_no_claim(object_lake: str) -> None:
+    """As s3proxy lists it: whoever had taken the lease took it for lost, and left a claim that kept all out for two minutes."""
+    path = f"{object_lake}/t"
+    open_folder(path).put(f"{FOLDER}/{1:020}.json-17de2386", b"")
+    with hold(path, SPARK, seconds=0):
+        pass
+    with hold(path, TASK, seconds=0):
+        pass
+
+
+def test_who_has_given_it_back_does_not_renew_it(object_lake: str) -> None:
+    """Its renewal may be waiting for its turn just then: a claim behind the end would keep all others out for two minutes."""
+    path = f"{object_lake}/t"
+    lease = take(path, SPARK, seconds=0)
+    with object_lease.keep(lease):
+        pass
+    assert not lease.renew_once()
+    with hold(path, TASK, seconds=0):
+        pass
+
+
 def test_a_writer_that_slept_too_long_commits_nothing(object_lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"{object_lake}/t"
     monkeypatch.setattr(object_lease, "TWO_MINUTES", 1.0)
