@@ -174,6 +174,7 @@ def test_two_folds_are_told_as_one() -> None:
     assert both.detail == {"quarantined": 2, "positions_remembered": 4}
 
 
+@pytest.mark.slow
 def test_the_run_carries_tells_and_ends_when_its_sensor_is_off(
     continuous: Source, platform: Platform, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

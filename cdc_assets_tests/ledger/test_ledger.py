@@ -235,6 +235,7 @@ def test_a_compacted_topic_is_named() -> None:
     assert topics_with_compaction(cluster, []) == frozenset()
 
 
+@pytest.mark.slow
 def test_the_picture(shop: Source, tmp_path: Path) -> None:
     rows = [pane(m, op, 5, "late" if m % 9 == 0 else "early") for m in range(240) for op in "cud"]
     write(tmp_path / "lake", rows)

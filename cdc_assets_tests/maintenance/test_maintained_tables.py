@@ -69,6 +69,7 @@ def run(*arguments: str) -> tuple[int, list[dict[str, Any]]]:
     return done.exit_code, json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_the_command_does_what_its_dry_run_says(shop: Shop) -> None:
     for table in shop.ends:
         for _ in range(12):
@@ -133,6 +134,7 @@ def test_a_table_of_another_name_is_refused(shop: Shop) -> None:
     assert "nothing" in done.output
 
 
+@pytest.mark.slow
 def test_the_asset_and_its_check_say_what_there_is(shop: Shop) -> None:
     for number in range(30):
         shop.append("orders" if number % 2 else "lines")

@@ -107,6 +107,7 @@ def test_git_applies_the_commits_of_an_onboarding_in_order(tmp_path: Path, route
     assert "shop.public.lines" in commits[0].patch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", ["incremental", "temporary"])
 def test_a_dry_run_prints_every_commit_and_git_applies_them_in_the_repositorys_root(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, route: str

@@ -41,6 +41,7 @@ def an_entry(root: Path) -> Path:
     return next((root / "shop/platform-state/log").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", [second_object, a_part], ids=["data", "platform"])
 @pytest.mark.parametrize("damage", [flip, cut_short, Path.unlink])
 def test_bit_rot_truncation_and_absence_are_named(
@@ -66,6 +67,7 @@ def test_a_flipped_entry_is_named(backed_up: Path) -> None:
     assert str(file.relative_to(backed_up)) in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "key", ["shop/orders/dt=2026-01-01/hr=01/x.json.gz", "shop/notes/a.txt", "shop/platform-state/b", "shop/c"]
 )

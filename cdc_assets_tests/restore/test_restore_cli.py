@@ -49,6 +49,7 @@ def test_without_spark_bronze_comes_back(lake: Path, original: Original) -> None
     assert held(str(lake / "bronze/shop"), *TABLES) == held(original.path, *TABLES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

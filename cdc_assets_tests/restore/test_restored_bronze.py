@@ -91,6 +91,7 @@ def test_a_table_that_never_had_a_record_is_known(store: ObjectStore, original: 
     assert states(request.path) == states(original.path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_any_log_comes_back(store: ObjectStore, original: Original, ask: Ask, seed: int) -> None:
     """Appends, backups of any size in between, and new topics, at random."""
