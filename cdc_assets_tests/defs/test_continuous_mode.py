@@ -43,6 +43,7 @@ def test_only_a_source_that_declares_it_has_a_long_run(source: Source, continuou
         assert (keeper_name(each) in {sensor.name for sensor in found.sensors or ()}) is has
 
 
+@pytest.mark.slow
 def test_the_offsets_sensor_asks_for_backups_alone(
     continuous: Source, platform: Platform, instance: dg.DagsterInstance, lake_kafka: FakeKafka
 ) -> None:

@@ -171,6 +171,7 @@ def test_a_window_is_shown_whole_or_not_at_all(shop: Source, tmp_path: Path) -> 
     assert [(dt.datetime.fromisoformat(w["window_start"]), w["bronze"]) for w in found] == [(starts[1], 10), (hours, 5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong", [["--last", "soon"], ["--last", "99999999999d"], ["--plot", "/nowhere/x.png"], ["--again"], ["-o", "xml"]]
 )

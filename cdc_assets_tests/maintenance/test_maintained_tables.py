@@ -109,6 +109,7 @@ def test_the_command_does_what_its_dry_run_says(shop: Shop) -> None:
     assert silver_committed(str(shop.silver("orders"))) is not None
 
 
+@pytest.mark.slow
 def test_a_table_that_cannot_be_read_stops_no_other(shop: Shop) -> None:
     for number in range(40):
         shop.append("orders" if number % 2 else "lines")

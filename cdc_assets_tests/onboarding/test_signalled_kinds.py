@@ -208,6 +208,7 @@ def final_state(world: ScriptedWorld) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_is_taken_in(begin: World, kind: str, route: Route) -> None:

@@ -79,6 +79,7 @@ def test_check_fails_with_the_difference_and_only_then(tmp_path: Path, monkeypat
     assert "-    plugin.name: wal2json\n+    plugin.name: pgoutput\n" in edited.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", ["incremental", "temporary"])
 def test_git_applies_the_commits_of_an_onboarding_in_order(tmp_path: Path, route: str) -> None:
     platform = deployment()

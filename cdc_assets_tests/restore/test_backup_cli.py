@@ -79,6 +79,7 @@ def test_foreign_objects_are_named(backed_up: Path, key: str) -> None:
     assert [each.startswith(f"{key} is ") for row in told for each in row["damage"]] == [True]
 
 
+@pytest.mark.slow
 def test_a_table_that_was_taken_out_is_read_as_well(backed_up: Path, tmp_path: Path) -> None:
     file = tmp_path / "sources/shop.yaml"
     file.write_text(file.read_text().replace(", {name: public.customers}", ""))

@@ -218,6 +218,7 @@ def test_without_a_fold_a_count_or_age_nothing_goes(
     assert expire().rows_removed == 2812
 
 
+@pytest.mark.slow
 def test_a_record_in_the_middle_that_is_young_holds_those_behind_it(
     original: Original, store: ObjectStore, reader: Reader, expire: Expire
 ) -> None:
@@ -257,6 +258,7 @@ def test_what_the_backup_has_damaged_stays(
     assert "backup is" in done.given_up["old records of orders"]
 
 
+@pytest.mark.slow
 def test_a_row_that_differs_from_the_backup_stays(full: Original, expire: Expire) -> None:
     """Somebody has changed bronze, or the backup's object and its manifest."""
     table = DeltaTable(full.path)
@@ -317,6 +319,7 @@ def test_an_object_damaged_since_stops_who_asks_for_it(full: Original, root: Pat
     assert not DeltaTable.is_deltatable(names.past_path(Platform().lake, shop, shop.table("orders")))
 
 
+@pytest.mark.slow
 def test_the_only_holder_is_not_left_and_not_removed(
     full: Original, expire: Expire, shop: Source, local_store: ObjectStore
 ) -> None:
@@ -328,6 +331,7 @@ def test_the_only_holder_is_not_left_and_not_removed(
         remove_backup(Platform(), shop)
 
 
+@pytest.mark.slow
 def test_what_came_back_goes_a_day_later(full: Original, expire: Expire, shop: Source, tmp_path: Path) -> None:
     expire()
     bring_back(Platform(), shop, shop.table("orders"), quietly)

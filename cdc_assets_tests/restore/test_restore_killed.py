@@ -83,6 +83,7 @@ def killed_steps(store: ObjectStore, ask: Ask) -> Iterator[int]:
     yield from seen
 
 
+@pytest.mark.slow
 def test_what_was_written_before_is_not_read_again(store: ObjectStore, original: Original, ask: Ask) -> None:
     fill(original)
     original.back_up(store, *TABLES)

@@ -63,6 +63,7 @@ def test_a_backup_that_ends_in_the_middle_of_a_batch_of_bronze(store: ObjectStor
     assert (state.positions, state.records) == ({0: 40}, 40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topic", ["the same", "made again", "behind a hole"])
 def test_epochs_go_on(store: ObjectStore, original: Original, ask: Ask, topic: str) -> None:
     """As the log counts them: those in one topic, those of a topic that was made again, and one that has no record yet."""
