@@ -1,6 +1,6 @@
 """Where a table's backup begins once its first epochs are gone: its base stands for the manifests that went.
 
-    <source>/<table>/_bases/<epoch>.json    the digest and the totals of the last manifest that went; of several the highest counts
+    <source>/<table>/_bases/<epoch>.json    the digest and the totals of the last manifest that went; the highest counts
 
 A base is written before anything is removed, and never again. What is of an epoch before it is no part of the backup any more,
 whether it still lies there or not: everybody who reads the backup asks for its base first.

@@ -1,4 +1,4 @@
-"""The manifests of a table as a chain: what is wrong where one is gone, was written again, or does not go on behind the others."""
+"""The manifests of a table as a chain: what is wrong where one is gone, was written again, or does not go on behind others."""
 
 from __future__ import annotations
 

@@ -56,16 +56,23 @@ class VerifyReport:
 
 
 def verify_backup(
-    store: ObjectStore, *, source: str, table: str, bronze_path: str | None, deep: bool = False, kept: Path | None = None
+    store: ObjectStore,
+    *,
+    source: str,
+    table: str,
+    bronze_path: str | None,
+    deep: bool = False,
+    kept: Path | None = None,
+    base: Base | None = None,
 ) -> VerifyReport:
     """Check one table's backup; `kept` is a folder for copies of manifests, which `deep` does not look at. Without `bronze_path`
-    it is compared with itself alone.
+    it is compared with itself alone. With `base` it is looked at as if it began there.
 
     Raises:
         StoreError: when the store cannot be asked.
     """
     all_listed = {item.key: item for item in store.list(table_prefix(source, table))}
-    base, wrong = _read_base(store, source, table, all_listed)
+    base, wrong = _read_base(store, source, table, all_listed) if base is None else (base, ())
     listed = {key: item for key, item in all_listed.items() if not is_gone(base, key)}
     folder = manifests_prefix(source, table)
     manifest_keys = sorted(key for key in listed if key.startswith(folder) and is_batch_name(key.removeprefix(folder)))

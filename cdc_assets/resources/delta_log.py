@@ -224,9 +224,10 @@ def bronze_rows_below(
 
     dataset = open_dataset(table, path)
     tells = "epoch" in dataset.schema.names
-    below = [(of_epoch(dataset, epoch), positions, {}) for epoch, positions in epochs.items() if tells]
+    nothing: Mapping[int, int] = {}
+    below = [(of_epoch(dataset, epoch), positions, nothing) for epoch, positions in epochs.items() if tells]
     untold = ds.field("epoch").is_null() if tells else of_epoch(dataset, 0)
-    below.append((untold, epochs[max(epochs)], begins or {}))
+    below.append((untold, epochs[max(epochs)], begins or nothing))
     offset = ds.field("offset")
     wanted = [
         epoch & (ds.field("topic") == topic) & (ds.field("partition") == p) & (offset >= starts.get(p, 0)) & (offset < end)
