@@ -1,4 +1,4 @@
-"""A source's backup, table by table: epochs that are older than it keeps go, or it is told what would go, and why nothing does."""
+"""A source's backup, table by table: epochs that are older than it keeps go, or it is told what would, and why nothing does."""
 
 from __future__ import annotations
 

@@ -253,8 +253,7 @@ class _Look:
         floor = self.lake.floor
         if not self.lake.gives and floor is None:
             return
-        at_its_end = floor is not None and floor.epoch == last.plan.epoch and _reaches(floor.positions, last.positions)
-        if floor is None or not (floor.epoch > last.plan.epoch or at_its_end):
+        if floor is None or not Floor("", last.plan.epoch, last.positions).is_within(floor.epoch, floor.positions):
             left = quantity(last.records_total, "record")
             raise _HeldError(f"bronze has not given all of the first {left} to the backup yet (bronze.keep)")
 
@@ -268,7 +267,3 @@ def _has_reading(reading: EpochReading, last: Manifest, state: CommittedTopic | 
     known: list[CommittedTopic | Past] = [state, *state.before, *state.earlier] if state is not None else []
     of_epoch = [each for each in known if each.epoch == reading.epoch]
     return any(reading.is_within(each.positions) and each.records == last.epoch_records for each in of_epoch)
-
-
-def _reaches(positions: Mapping[int, int], ends: Mapping[int, int]) -> bool:
-    return all(positions.get(partition, 0) >= end for partition, end in ends.items())
