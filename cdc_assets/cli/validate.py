@@ -53,8 +53,8 @@ def validate(
         for name, warning in experimental_warnings([source]).items():
             print(f"{name}: {warning}")
         if tables := keeps_all_for_history(source):
-            kept = ", ".join(table_name(table) for table in tables)
-            print(f"{source.name}: {kept}: all of the backup is kept, for the history (scd2) has versions of every epoch")
+            listed = ", ".join(table_name(table) for table in tables)
+            print(f"{source.name}: {listed}: all of the backup is kept, for the history (scd2) has versions of every epoch")
     for sentence in foreign:
         print(f"warning: {sentence}", file=sys.stderr)
     print(f"{quantity(len(sources), 'source')} in {place}: valid")

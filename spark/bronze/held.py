@@ -105,7 +105,9 @@ def _past(session: SparkSession, spec: SilverSpec, floors: Mapping[str, Floor], 
 def _begins(session: SparkSession, spec: SilverSpec) -> dict[str, int]:
     """The first epoch of which something was to come back, by topic; empty where nothing was brought back."""
     states = fold_history(session, spec.past, fold).of_table(spec.table) if spec.past else {}
-    return {topic: min(each.epoch for each in (state, *state.before, *state.earlier)) for topic, state in states.items()}
+    return {
+        topic: min([state.epoch, *(past.epoch for past in (*state.before, *state.earlier))]) for topic, state in states.items()
+    }
 
 
 def _sentence(spec: SilverSpec, wanted: int, what: str) -> str:
