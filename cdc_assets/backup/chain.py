@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cdc_assets.backup.base import Base
+from cdc_assets.backup.backup_base import BackupBase
 from cdc_assets.backup.manifest import Manifest
 from cdc_assets.quantity import quantity
 
@@ -19,7 +19,7 @@ class _Link:
     is_linked: bool = False
 
 
-def chain_differences(manifests: Sequence[Manifest], base: Base | None = None) -> Iterator[str]:
+def chain_differences(manifests: Sequence[Manifest], base: BackupBase | None = None) -> Iterator[str]:
     """Each manifest names the one before it, begins where that ended, and its totals are theirs and its own. The first one
     does so with the base, where there is one."""
     at: dict[int, int] = dict(base.positions) if base else {}

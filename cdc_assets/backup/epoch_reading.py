@@ -42,7 +42,7 @@ class EpochReading:
         return all(positions.get(partition, 0) >= end for partition, end in self.ends.items())
 
     def to_bytes(self) -> bytes:
-        """As canonical JSON."""
+        """As canonical JSON, always alike."""
         ends = {str(p): end for p, end in sorted(self.ends.items())}
         return canonical_json({"cdc_assets": FORMAT, "kind": "reading", **asdict(self), "ends": ends})
 

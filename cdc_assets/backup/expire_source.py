@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from cdc_assets import names, settings
 from cdc_assets.backup.old_epochs import OldEpochs, TableInLake, find_old_epochs, remove_old_epochs
@@ -53,7 +52,7 @@ def _expire(platform: Platform, source: BaseSource, table: Table, dry_run: bool,
     store = platform.store(source.backup.store)
     with table_lock("backup", source.name, name, deadline=_BUSY_SECONDS):
         lake = _look_at_lake(platform, source, table)
-        found = find_old_epochs(store, source.name, name, lake, keep=keep, now=now, note=not dry_run, kept=_copies())
+        found = find_old_epochs(store, lake, keep=keep, now=now, note=not dry_run)
         if not dry_run:
             remove_old_epochs(store, source.name, found)
     return found
@@ -65,19 +64,17 @@ def _look_at_lake(platform: Platform, source: BaseSource, table: Table) -> Table
     states = committed.of_table(name) if committed is not None else {}
     topic = names.lake_topic(source, table)
     return TableInLake(
+        source.name,
+        name,
         path,
         states.get(topic) if len(states) == 1 else None,
         partial(_topic_ends, platform, topic),
         gives=source.bronze.keep is not None,
         floor=bronze_floors(path).get(topic),
+        copies=settings.home() / "cache" / "manifests",
     )
 
 
 def _topic_ends(platform: Platform, topic: str) -> tuple[str, Mapping[int, int]] | None:
     state = platform.lake_kafka().states([topic]).get(topic)
     return None if state is None else (state.topic_id, state.ends)
-
-
-def _copies() -> Path:
-    """Where the check of the backup keeps its copies of manifests as well."""
-    return settings.home() / "cache" / "manifests"

@@ -19,7 +19,7 @@ class KeptManifests:
 
     def __init__(self, store: ObjectStore, folder: Path | None) -> None:
         self._store = store
-        self.folder = folder
+        self._folder = folder
 
     def read(self, listed: StoredObject) -> bytes:
         """The object's bytes.
@@ -27,10 +27,10 @@ class KeptManifests:
         Raises:
             StoreError: when it has to be read and cannot be.
         """
-        if self.folder is None or not listed.md5:
+        if self._folder is None or not listed.md5:
             return self._store.get(listed.key)
         name = hashlib.sha256(f"{self._store.url}/{listed.key}".encode()).hexdigest()
-        copy = self.folder / name[:2] / name
+        copy = self._folder / name[:2] / name
         try:
             data = copy.read_bytes()
         except FileNotFoundError:

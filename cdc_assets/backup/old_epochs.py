@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from cdc_assets.backup.base import Base, find_base, is_gone
+from cdc_assets.backup.backup_base import BackupBase, find_base, is_gone
 from cdc_assets.backup.epoch_reading import EpochReading, find_reading, note_reading
 from cdc_assets.backup.kept_manifests import KeptManifests
 from cdc_assets.backup.layout import epoch_of_key, is_batch_name, manifests_prefix, table_prefix
 from cdc_assets.backup.manifest import Manifest
 from cdc_assets.backup.position import backup_position
-from cdc_assets.backup.verify import verify_backup
+from cdc_assets.backup.verify import verify_from
 from cdc_assets.errors import BackupError
 from cdc_assets.quantity import quantity
 from cdc_assets.resources.object_store import ObjectStore, StoredObject
@@ -41,14 +41,17 @@ _LAST_MOMENT = 253_402_300_799_000
 class TableInLake:
     """What the lake knows of a table: its topic in bronze, at this path, and by `ends()` the id and the ends of its topic.
 
-    `gives`: bronze gives its old records to the backup, and has done so up to `floor`.
+    `gives`: bronze gives its old records to the backup, and has done so up to `floor`. `copies`: a folder for those of manifests.
     """
 
+    source: str
+    table: str
     bronze_path: str
     state: CommittedTopic | None
     ends: Callable[[], tuple[str, Mapping[int, int]] | None]
     gives: bool = False
     floor: Floor | None = None
+    copies: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class OldEpochs:
     written yet. `held`: why no later epoch is the first; empty where there is none."""
 
     table: str
-    base: Base | None = None
+    base: BackupBase | None = None
     is_new: bool = False
     keys: tuple[str, ...] = ()
     bytes: int = 0
@@ -68,32 +71,22 @@ class _HeldError(Exception):
     """Why nothing more may go."""
 
 
-def find_old_epochs(
-    store: ObjectStore,
-    source: str,
-    table: str,
-    lake: TableInLake,
-    *,
-    keep: timedelta,
-    now: float,
-    note: bool = True,
-    kept: Path | None = None,
-) -> OldEpochs:
-    """What may go at `now` (seconds since 1970). `note`: where the topic ends is written down, if nobody has done so yet. `kept`
-    is a folder for copies of manifests.
+def find_old_epochs(store: ObjectStore, lake: TableInLake, *, keep: timedelta, now: float, note: bool = True) -> OldEpochs:
+    """What may go at `now` (seconds since 1970). `note`: where the topic ends is written down, if nobody has done so yet.
 
     Raises:
         BackupError: a manifest, a base or a note is not as it was written.
         StoreError: the store cannot be asked.
         KafkaError: the lake's cluster cannot be asked.
     """
+    source, table = lake.source, lake.table
     if not _has_old(store, source, table):
         return OldEpochs(table)
     listed = {item.key: item for item in store.list(table_prefix(source, table))}
     base, found, held = find_base(store, source, table, listed), None, ""
     try:
-        until, copies = int((now - keep.total_seconds()) * 1000), KeptManifests(store, kept)
-        found = _Look(store, source, table, listed, base, lake, until, note, copies).find()
+        until, copies = int((now - keep.total_seconds()) * 1000), KeptManifests(store, lake.copies)
+        found = _LookAtEpochs(store, source, table, listed, base, lake, until, note, copies).find()
     except _HeldError as error:
         held = str(error)
     gone = [key for key in listed if is_gone(found or base, key)]
@@ -131,21 +124,21 @@ def _has_old(store: ObjectStore, source: str, table: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _LookAtEpochs:
     """One table's backup as it is listed. What is older than `until` (milliseconds) may go."""
 
     store: ObjectStore
     source: str
     table: str
     listed: Mapping[str, StoredObject]
-    base: Base | None
+    base: BackupBase | None
     lake: TableInLake
     until: int
     note: bool
     copies: KeptManifests
     read: dict[str, Manifest] = field(default_factory=dict)
 
-    def find(self) -> Base | None:
+    def find(self) -> BackupBase | None:
         """The base behind what may go; None: there is one epoch.
 
         Raises:
@@ -212,7 +205,7 @@ class _Look:
             self.read[key] = Manifest.from_bytes(self.copies.read(self.listed[key]), key=key)
         return self.read[key]
 
-    def _base_at(self, epoch: int, before: Sequence[str], reading: Sequence[str]) -> Base:
+    def _base_at(self, epoch: int, before: Sequence[str], reading: Sequence[str]) -> BackupBase:
         # The last ones are the youngest, mostly: while these are, no others are read.
         for key in (before[-1], reading[-1]):
             self._refuse_young(self._over(self._manifest(key)), epoch)
@@ -221,15 +214,8 @@ class _Look:
         self._refuse_young(earliest, epoch)
         last = self._manifest(before[-1])
         self._refuse_before_bronze(last)
-        base = Base.behind(last, epoch=epoch, earliest_ms=earliest)
-        report = verify_backup(
-            self.store,
-            source=self.source,
-            table=self.table,
-            bronze_path=self.lake.bronze_path,
-            kept=self.copies.folder,
-            base=base,
-        )
+        base = BackupBase.behind(last, epoch=epoch, earliest_ms=earliest)
+        report = verify_from(base, self.store, bronze_path=self.lake.bronze_path, kept=self.lake.copies)
         if not report.ok:
             raise _HeldError(f"what would stay is not whole: {'; '.join(report.differences[:_SHOWN])}")
         return base

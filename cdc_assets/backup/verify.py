@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdc_assets.backup.base import Base, find_base, is_gone
+from cdc_assets.backup.backup_base import BackupBase, find_base, is_gone
 from cdc_assets.backup.chain import chain_differences
 from cdc_assets.backup.kept_manifests import KeptManifests
 from cdc_assets.backup.layout import (
@@ -56,54 +56,82 @@ class VerifyReport:
 
 
 def verify_backup(
-    store: ObjectStore,
-    *,
-    source: str,
-    table: str,
-    bronze_path: str | None,
-    deep: bool = False,
-    kept: Path | None = None,
-    base: Base | None = None,
+    store: ObjectStore, *, source: str, table: str, bronze_path: str | None, deep: bool = False, kept: Path | None = None
 ) -> VerifyReport:
     """Check one table's backup; `kept` is a folder for copies of manifests, which `deep` does not look at. Without `bronze_path`
-    it is compared with itself alone. With `base` it is looked at as if it began there.
+    it is compared with itself alone.
 
     Raises:
         StoreError: when the store cannot be asked.
     """
-    all_listed = {item.key: item for item in store.list(table_prefix(source, table))}
-    base, wrong = _read_base(store, source, table, all_listed) if base is None else (base, ())
-    listed = {key: item for key, item in all_listed.items() if not is_gone(base, key)}
-    folder = manifests_prefix(source, table)
-    manifest_keys = sorted(key for key in listed if key.startswith(folder) and is_batch_name(key.removeprefix(folder)))
-    with ThreadPoolExecutor(_READERS) as pool:
-        copies = KeptManifests(store, None if deep else kept)
-        read = list(pool.map(lambda key: _read_manifest(copies, listed[key]), manifest_keys))
-        manifests = [manifest for manifest in read if isinstance(manifest, Manifest)]
-        differences = [*wrong, *(text for text in read if isinstance(text, str))]
-        differences.extend(chain_differences(manifests, base))
-        items = [item for manifest in manifests for item in manifest.objects]
-        found = pool.map(lambda item: _object_difference(store, item, listed.get(item.key), deep=deep), items)
-        differences.extend(text for text in found if text is not None)
-    own = {newest_key(source, table), columns_key(source, table)}
-    unnamed = sorted(set(listed) - {item.key for item in items} - set(manifest_keys) - own)
-    unnamed = [key for key in unnamed if key.endswith(".gz") or epoch_of_key(source, table, key) is None]
-    unfinished = [key for key in unnamed if _is_ahead(key, manifests)]
-    differences.extend(f"{key} is in no manifest" for key in unnamed if key not in unfinished)
-    behind, against_bronze = _against_bronze(f"{source}/{table}", table, manifests, bronze_path, base) if bronze_path else (0, [])
-    return VerifyReport(
-        manifests=len(manifests),
-        objects=len(items),
-        records=sum(m.records for m in manifests),
-        differences=(*differences, *against_bronze),
-        unfinished=tuple(unfinished),
-        behind=behind,
-    )
+    looked = _Verified(store, source, table, deep, None if deep else kept)
+    listed = looked.listed()
+    base, wrong = _read_base(store, source, table, listed)
+    return looked.compare(listed, base, wrong, bronze_path)
+
+
+def verify_from(base: BackupBase, store: ObjectStore, *, bronze_path: str, kept: Path | None = None) -> VerifyReport:
+    """The same of a backup that would begin with this base, by its listing.
+
+    Raises:
+        StoreError: when the store cannot be asked.
+    """
+    looked = _Verified(store, base.source, base.table, False, kept)
+    return looked.compare(looked.listed(), base, (), bronze_path)
+
+
+@dataclass(frozen=True)
+class _Verified:
+    """One table's backup, and how it is read."""
+
+    store: ObjectStore
+    source: str
+    table: str
+    deep: bool
+    kept: Path | None
+
+    def listed(self) -> dict[str, StoredObject]:
+        """All that lies below the table's prefix."""
+        return {item.key: item for item in self.store.list(table_prefix(self.source, self.table))}
+
+    def compare(
+        self, all_listed: Mapping[str, StoredObject], base: BackupBase | None, wrong: tuple[str, ...], bronze_path: str | None
+    ) -> VerifyReport:
+        """What there is from the base on; `wrong` is what is known to be by now."""
+        listed = {key: item for key, item in all_listed.items() if not is_gone(base, key)}
+        folder = manifests_prefix(self.source, self.table)
+        keys = sorted(key for key in listed if key.startswith(folder) and is_batch_name(key.removeprefix(folder)))
+        with ThreadPoolExecutor(_READERS) as pool:
+            copies = KeptManifests(self.store, self.kept)
+            read = list(pool.map(lambda key: _read_manifest(copies, listed[key]), keys))
+            manifests = [manifest for manifest in read if isinstance(manifest, Manifest)]
+            differences = [*wrong, *(text for text in read if isinstance(text, str)), *chain_differences(manifests, base)]
+            items = [item for manifest in manifests for item in manifest.objects]
+            found = pool.map(lambda item: _object_difference(self.store, item, listed.get(item.key), deep=self.deep), items)
+            differences.extend(text for text in found if text is not None)
+        unnamed = self._unnamed({*listed} - {item.key for item in items} - {*keys})
+        unfinished = [key for key in unnamed if _is_ahead(key, manifests)]
+        differences.extend(f"{key} is in no manifest" for key in unnamed if key not in unfinished)
+        what = f"{self.source}/{self.table}"
+        behind, against = _against_bronze(what, self.table, manifests, bronze_path, base) if bronze_path else (0, [])
+        return VerifyReport(
+            manifests=len(manifests),
+            objects=len(items),
+            records=sum(m.records for m in manifests),
+            differences=(*differences, *against),
+            unfinished=tuple(unfinished),
+            behind=behind,
+        )
+
+    def _unnamed(self, keys: set[str]) -> list[str]:
+        """Data objects, and what is nobody's."""
+        others = keys - {newest_key(self.source, self.table), columns_key(self.source, self.table)}
+        return sorted(key for key in others if key.endswith(".gz") or epoch_of_key(self.source, self.table, key) is None)
 
 
 def _read_base(
     store: ObjectStore, source: str, table: str, listed: Mapping[str, StoredObject]
-) -> tuple[Base | None, tuple[str, ...]]:
+) -> tuple[BackupBase | None, tuple[str, ...]]:
     try:
         return find_base(store, source, table, listed), ()
     except BackupError as error:
@@ -146,7 +174,7 @@ def _is_ahead(key: str, manifests: list[Manifest]) -> bool:
 
 
 def _against_bronze(
-    what: str, table: str, manifests: list[Manifest], bronze_path: str, base: Base | None
+    what: str, table: str, manifests: list[Manifest], bronze_path: str, base: BackupBase | None
 ) -> tuple[int, list[str]]:
     committed, first = bronze_committed(bronze_path), base.epoch if base else 0
     states = committed.of_table(table).values() if committed else ()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from cdc_assets.backup.base import Base, find_base, is_gone
+from cdc_assets.backup.backup_base import BackupBase, find_base, is_gone
 from cdc_assets.backup.chain import chain_differences
 from cdc_assets.backup.layout import (
     is_batch_name,
@@ -43,7 +43,7 @@ class BackedUpTable:
     unfinished: tuple[str, ...] = ()
     broken: tuple[tuple[str, str], ...] = ()
     torn: tuple[str, ...] = ()
-    base: Base | None = None
+    base: BackupBase | None = None
 
     @property
     def records(self) -> int:
@@ -113,7 +113,7 @@ def drop_unfinished(store: ObjectStore, found: BackedUpTable) -> None:
         store.delete(key)
 
 
-def _base(store: ObjectStore, source: str, table: str, listed: Mapping[str, StoredObject]) -> Base | str | None:
+def _base(store: ObjectStore, source: str, table: str, listed: Mapping[str, StoredObject]) -> BackupBase | str | None:
     try:
         return find_base(store, source, table, listed)
     except (BackupError, StoreError) as error:

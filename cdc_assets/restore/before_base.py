@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from cdc_assets.backup.base import Base
+from cdc_assets.backup.backup_base import BackupBase
 from cdc_assets.errors import RestoreError
 from cdc_assets.restore.restore_point import AtPosition, AtTime, RestorePoint
 
 
-def refuse_before_base(base: Base | None, point: RestorePoint) -> None:
+def refuse_before_base(base: BackupBase | None, point: RestorePoint) -> None:
     """Nothing where the backup begins with its first manifest, or the point lies behind its base.
 
     Raises:
@@ -23,7 +23,7 @@ def refuse_before_base(base: Base | None, point: RestorePoint) -> None:
         raise RestoreError(before_base(base, f"--to {point.text}"))
 
 
-def before_base(base: Base, what: str) -> str:
+def before_base(base: BackupBase, what: str) -> str:
     """The refusal, with the next command."""
     return (
         f"{what} lies before what the backup of {base.source}/{base.table} keeps: it begins with epoch {base.epoch}, and the "

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from cdc_assets import names
-from cdc_assets.backup.base import find_base
+from cdc_assets.backup.backup_base import find_base
 from cdc_assets.backup.kept_cuts import KeptCut, is_name_of_cut, names_of_cuts, read_cut, write_cuts
 from cdc_assets.cuts.cut_manifest import CutManifest, name_of_cut, read_cuts
 from cdc_assets.errors import RestoreError

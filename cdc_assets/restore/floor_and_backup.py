@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_assets.backup.base import Base
+from cdc_assets.backup.backup_base import BackupBase
 from cdc_assets.backup.manifest import Manifest
 from cdc_assets.errors import BackupError
 from spark.delta.floor import Floor
@@ -13,7 +13,7 @@ def rises_above(floor: Floor, manifest: Manifest) -> bool:
     return not Floor("", manifest.plan.epoch, manifest.positions).is_within(floor.epoch, floor.positions)
 
 
-def refuse_unproven(base: Base | None, floor: Floor | None) -> None:
+def refuse_unproven(base: BackupBase | None, floor: Floor | None) -> None:
     """Records of epochs that the backup does not keep can be proven by nothing, and what goes from bronze is a prefix.
 
     Raises:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from cdc_assets.backup.base import find_base, is_gone
+from cdc_assets.backup.backup_base import find_base, is_gone
 from cdc_assets.backup.layout import is_batch_name, manifests_prefix, table_prefix
 from cdc_assets.backup.manifest import Manifest, ManifestObject
 from cdc_assets.backup.object_layout import Values

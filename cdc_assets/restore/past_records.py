@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from cdc_assets import names, settings
-from cdc_assets.backup.base import Base, find_base
+from cdc_assets.backup.backup_base import BackupBase, find_base
 from cdc_assets.errors import RestoreError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.base_table import Table
@@ -73,7 +73,7 @@ def bring_back(platform: Platform, source: BaseSource, table: Table, say: Say) -
     return found
 
 
-def _begin_behind(request: RestoreRequest, name: str, base: Base) -> RestoredTable:
+def _begin_behind(request: RestoreRequest, name: str, base: BackupBase) -> RestoredTable:
     """All that bronze has given away is of epochs that the backup does not keep: an empty log says so."""
     state = CommittedTopic(name, base.topic_id, base.epoch, {})
     if bronze_committed(request.path) is None:

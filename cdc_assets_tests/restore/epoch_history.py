@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from cdc_assets.backup.old_epochs import OldEpochs, TableInLake, find_old_epochs, remove_old_epochs
+from cdc_assets.backup.verify import verify_backup
 from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets.restore.restored_bronze import restore_bronze
 from cdc_assets_tests.backup.bronze_tables import topic_of
-from cdc_assets_tests.restore.original import NOON, Original, held, row, states
+from cdc_assets_tests.restore.conftest import Ask
+from cdc_assets_tests.restore.original import NOON, Original, held, quietly, row, states
 from spark.delta.topic_commits import CommittedTopic
 
 KEEP = timedelta(days=30)
@@ -76,11 +79,11 @@ class EpochHistory:
 
     def in_lake(self, **more: Any) -> TableInLake:
         told = (self.original.topic_id, dict(self.topic_ends))
-        return TableInLake(self.original.path, self.state, lambda: told, **more)
+        return TableInLake("shop", "orders", self.original.path, self.state, lambda: told, **more)
 
     def find(self, store: ObjectStore | None = None, *, note: bool = True, keep: timedelta = KEEP, **more: Any) -> OldEpochs:
         now = START + self.day * DAY
-        return find_old_epochs(store or self.store, "shop", "orders", self.in_lake(**more), keep=keep, now=now, note=note)
+        return find_old_epochs(store or self.store, self.in_lake(**more), keep=keep, now=now, note=note)
 
     def expire(self, store: ObjectStore | None = None, **more: Any) -> OldEpochs:
         found = self.find(store, **more)
@@ -93,8 +96,40 @@ class EpochHistory:
 
     def state_from(self, epoch: int) -> dict[str, CommittedTopic]:
         """What a log that begins with that epoch says of the topic."""
-        from dataclasses import replace
-
         (topic, state) = next(iter(states(self.original.path).items()))
         kept = {name: tuple(past for past in getattr(state, name) if past.epoch >= epoch) for name in ("before", "earlier")}
         return {topic: replace(state, **kept)}
+
+
+def grow(history: EpochHistory) -> None:
+    """Two epochs of one topic, 40 days apart, and 40 days more; the topic's newest records are of then."""
+    history.send(0, 700)
+    history.send(1, 300)
+    history.append()
+    history.back_up()
+    history.day = 40
+    history.begin_epoch({0: 600, 1: 50})
+    history.append(markers=1)
+    history.back_up()
+    history.find()
+    history.day = 80
+    history.send(0, 20)
+    history.append()
+    history.back_up()
+
+
+def keys(store: ObjectStore) -> list[str]:
+    return [item.key for item in store.list("shop/orders/")]
+
+
+def assert_restores(history: EpochHistory, ask: Ask, lake: str, epoch: int) -> None:
+    """Bronze from that epoch on, rows and what its commits say, as it is in the lake."""
+    request = ask(history.store, lake)
+    restore_bronze(request, quietly)
+    assert held(request.path, "orders") == history.rows_from(epoch)
+    assert states(request.path) == history.state_from(epoch)
+
+
+def assert_whole(history: EpochHistory) -> None:
+    report = verify_backup(history.store, source="shop", table="orders", bronze_path=history.original.path, deep=True)
+    assert (report.differences, report.unfinished, report.behind) == ((), (), 0)

@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from cdc_assets import names
-from cdc_assets.backup.base import find_base
+from cdc_assets.backup.backup_base import find_base
 from cdc_assets.backup.layout import reading_key
 from cdc_assets.defs.assets.maintenance import build_maintenance_asset
 from cdc_assets.defs.platform_resource import PlatformResource
@@ -21,9 +21,8 @@ from cdc_assets.resources.table_lock import table_lock
 from cdc_assets_tests.backup.bronze_tables import topic_of
 from cdc_assets_tests.restore.command_line import cdc
 from cdc_assets_tests.restore.conftest import SHOP
-from cdc_assets_tests.restore.epoch_history import EpochHistory
+from cdc_assets_tests.restore.epoch_history import EpochHistory, keys
 from cdc_assets_tests.restore.original import Original
-from cdc_assets_tests.restore.test_old_epochs import keys
 from cdc_assets_tests.support.declared import declare_source
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
 

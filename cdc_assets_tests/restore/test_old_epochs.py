@@ -17,47 +17,13 @@ from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.restore.cut_points import restore_points
 from cdc_assets.restore.restored_bronze import restore_bronze
 from cdc_assets_tests.restore.conftest import Ask
-from cdc_assets_tests.restore.epoch_history import DAY, START, EpochHistory
-from cdc_assets_tests.restore.original import Original, held, quietly, states
+from cdc_assets_tests.restore.epoch_history import DAY, START, EpochHistory, assert_restores, assert_whole, grow, keys
+from cdc_assets_tests.restore.original import Original, held, quietly
 
 
 @pytest.fixture
 def history(original: Original, any_store: ObjectStore) -> EpochHistory:
     return EpochHistory(original, any_store)
-
-
-def grow(history: EpochHistory) -> None:
-    """Two epochs of one topic, 40 days apart, and 40 days more; the topic's newest records are of then."""
-    history.send(0, 700)
-    history.send(1, 300)
-    history.append()
-    history.back_up()
-    history.day = 40
-    history.begin_epoch({0: 600, 1: 50})
-    history.append(markers=1)
-    history.back_up()
-    history.find()
-    history.day = 80
-    history.send(0, 20)
-    history.append()
-    history.back_up()
-
-
-def keys(store: ObjectStore) -> list[str]:
-    return [item.key for item in store.list("shop/orders/")]
-
-
-def assert_restores(history: EpochHistory, ask: Ask, lake: str, epoch: int) -> None:
-    """Bronze from that epoch on, rows and what its commits say, as it is in the lake."""
-    request = ask(history.store, lake)
-    restore_bronze(request, quietly)
-    assert held(request.path, "orders") == history.rows_from(epoch)
-    assert states(request.path) == history.state_from(epoch)
-
-
-def assert_whole(history: EpochHistory, objects: int | None = None) -> None:
-    report = verify_backup(history.store, source="shop", table="orders", bronze_path=history.original.path, deep=True)
-    assert (report.differences, report.unfinished, report.behind) == ((), (), 0)
 
 
 def test_an_epoch_that_ended_long_ago_goes(history: EpochHistory, ask: Ask) -> None:

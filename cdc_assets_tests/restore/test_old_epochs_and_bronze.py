@@ -2,55 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from deltalake import DeltaTable
 
 from cdc_assets import names
 from cdc_assets.backup import verify_backup
-from cdc_assets.maintenance.maintain_source import maintain_source
 from cdc_assets.registry.models import Source
-from cdc_assets.resources.delta_log import bronze_committed, bronze_floors
+from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.resources.platform import Platform
-from cdc_assets.restore.old_records import find_old_records
 from cdc_assets.restore.past_records import bring_back
 from cdc_assets_tests.backup.bronze_tables import topic_of
-from cdc_assets_tests.restore.conftest import SHOP
-from cdc_assets_tests.restore.epoch_history import DAY, START, EpochHistory
+from cdc_assets_tests.restore.epoch_bronze import expire_bronze, given
+from cdc_assets_tests.restore.epoch_bronze import original as original
+from cdc_assets_tests.restore.epoch_bronze import shop as shop
+from cdc_assets_tests.restore.epoch_history import EpochHistory, grow, keys
 from cdc_assets_tests.restore.original import Original, held, quietly
-from cdc_assets_tests.restore.test_old_epochs import grow, keys
-from cdc_assets_tests.restore.test_old_records import Reader
-from cdc_assets_tests.support.declared import declare_source
-from spark.maintenance.maintenance_spec import Maintained
-
-
-@pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
-    return declare_source(tmp_path, monkeypatch, SHOP.format(bucket=tmp_path / "bucket") + "bronze: {keep: 20d}\n")
-
-
-@pytest.fixture
-def original(tmp_path: Path, shop: Source) -> Original:
-    return Original(names.bronze_path(str(tmp_path / "lake"), shop))
 
 
 @pytest.fixture
 def history(original: Original, store: ObjectStore) -> EpochHistory:
     return EpochHistory(original, store)
-
-
-def expire_bronze(history: EpochHistory, shop: Source) -> Maintained:
-    """Everything has been read, and maintenance runs on the history's day."""
-    Reader(shop).read("orders")
-    now = START + history.day * DAY
-    ((_, done),) = maintain_source(Platform(), shop, ["bronze/shop"], lambda p, s: find_old_records(p, s, now))
-    return done
-
-
-def given(history: EpochHistory) -> dict[str, object]:
-    return {"gives": True, "floor": bronze_floors(history.original.path).get(topic_of("orders"))}
 
 
 def test_bronze_goes_first(history: EpochHistory, shop: Source) -> None:

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.backup import verify_backup
-from cdc_assets.backup.base import find_base
+from cdc_assets.backup.backup_base import find_base
+from cdc_assets.backup.old_epochs import remove_old_epochs
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.restore.kept_topic import find_kept_topic
 from cdc_assets.restore.restored_bronze import restore_bronze
 from cdc_assets_tests.backup.faulty_store import FaultyStore, KilledError
 from cdc_assets_tests.restore.conftest import Ask
-from cdc_assets_tests.restore.epoch_history import DAY, KEEP, START, EpochHistory
+from cdc_assets_tests.restore.epoch_history import DAY, KEEP, START, EpochHistory, assert_restores, assert_whole, grow, keys
 from cdc_assets_tests.restore.original import Original, held, quietly, states
-from cdc_assets_tests.restore.test_old_epochs import assert_restores, assert_whole, grow, keys
 from spark.delta.topic_commits import CommittedTopic
 
 
@@ -132,8 +132,6 @@ def test_two_removals_of_different_days(original: Original, any_store: ObjectSto
     history.append()
     history.back_up()
     assert history.expire().base is not None
-    from cdc_assets.backup.old_epochs import remove_old_epochs
-
     remove_old_epochs(any_store, "shop", slow)
     base = find_base(any_store, "shop", "orders")
     assert base is not None

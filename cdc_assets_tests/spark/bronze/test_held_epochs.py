@@ -15,12 +15,11 @@ from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.resources.platform import Platform
 from cdc_assets.restore.past_records import bring_back
 from cdc_assets_tests.backup.conftest import store as store
-from cdc_assets_tests.restore.epoch_history import EpochHistory
+from cdc_assets_tests.restore.epoch_bronze import expire_bronze, given
+from cdc_assets_tests.restore.epoch_bronze import original as original
+from cdc_assets_tests.restore.epoch_bronze import shop as shop
+from cdc_assets_tests.restore.epoch_history import EpochHistory, grow
 from cdc_assets_tests.restore.original import Original, quietly
-from cdc_assets_tests.restore.test_old_epochs import grow
-from cdc_assets_tests.restore.test_old_epochs_and_bronze import expire_bronze, given
-from cdc_assets_tests.restore.test_old_epochs_and_bronze import original as original
-from cdc_assets_tests.restore.test_old_epochs_and_bronze import shop as shop
 from cdc_assets_tests.support.lake.lake import ID_V, Lake
 from spark.bronze.held import all_rows
 from spark.errors import BronzeExpiredError

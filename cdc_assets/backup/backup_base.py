@@ -24,7 +24,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Base:
+class BackupBase:
     """The backup begins with `epoch`. `previous` is the SHA-256 of the last manifest that went, `last_epoch`, `topic_id`,
     `positions` and `records_total` are what it said; `linked`: it named one before it, so the next one names it.
 
@@ -44,7 +44,7 @@ class Base:
     earliest: str
 
     @classmethod
-    def behind(cls, last: Manifest, *, epoch: int, earliest_ms: int) -> Base:
+    def behind(cls, last: Manifest, *, epoch: int, earliest_ms: int) -> BackupBase:
         """The base of a backup that begins with an epoch, of which this is the last manifest before it."""
         plan = last.plan
         return cls(
@@ -73,7 +73,7 @@ class Base:
         return canonical_json({**said, "sha256": digest(canonical_json(said))})
 
     @classmethod
-    def from_bytes(cls, data: bytes, *, key: str) -> Base:
+    def from_bytes(cls, data: bytes, *, key: str) -> BackupBase:
         """Read one.
 
         Raises:
@@ -94,7 +94,7 @@ class Base:
         return found
 
 
-def find_base(store: ObjectStore, source: str, table: str, keys: Iterable[str] | None = None) -> Base | None:
+def find_base(store: ObjectStore, source: str, table: str, keys: Iterable[str] | None = None) -> BackupBase | None:
     """Where the backup begins; None: with its first manifest. `keys`: those of the table, where they have been listed.
 
     Raises:
@@ -107,10 +107,10 @@ def find_base(store: ObjectStore, source: str, table: str, keys: Iterable[str] |
     if not bases:
         return None
     key = max(bases, key=lambda each: epoch_of_key(source, table, each) or 0)
-    return Base.from_bytes(store.get(key), key=key)
+    return BackupBase.from_bytes(store.get(key), key=key)
 
 
-def is_gone(base: Base | None, key: str) -> bool:
+def is_gone(base: BackupBase | None, key: str) -> bool:
     """Whether an object is of an epoch before the base: it is not in the backup, and may be removed by anybody at any time."""
     if base is None:
         return False
