@@ -65,7 +65,7 @@ def verify_backup(
         StoreError: when the store cannot be asked.
     """
     looked = _Verified(store, source, table, deep, None if deep else kept)
-    listed = looked.listed()
+    listed = looked.list_all()
     base, wrong = _read_base(store, source, table, listed)
     return looked.compare(listed, base, wrong, bronze_path)
 
@@ -77,7 +77,7 @@ def verify_from(base: BackupBase, store: ObjectStore, *, bronze_path: str, kept:
         StoreError: when the store cannot be asked.
     """
     looked = _Verified(store, base.source, base.table, False, kept)
-    return looked.compare(looked.listed(), base, (), bronze_path)
+    return looked.compare(looked.list_all(), base, (), bronze_path)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class _Verified:
     deep: bool
     kept: Path | None
 
-    def listed(self) -> dict[str, StoredObject]:
+    def list_all(self) -> dict[str, StoredObject]:
         """All that lies below the table's prefix."""
         return {item.key: item for item in self.store.list(table_prefix(self.source, self.table))}
 
@@ -109,7 +109,7 @@ class _Verified:
             items = [item for manifest in manifests for item in manifest.objects]
             found = pool.map(lambda item: _object_difference(self.store, item, listed.get(item.key), deep=self.deep), items)
             differences.extend(text for text in found if text is not None)
-        unnamed = self._unnamed({*listed} - {item.key for item in items} - {*keys})
+        unnamed = self._nobodys({*listed} - {item.key for item in items} - {*keys})
         unfinished = [key for key in unnamed if _is_ahead(key, manifests)]
         differences.extend(f"{key} is in no manifest" for key in unnamed if key not in unfinished)
         what = f"{self.source}/{self.table}"
@@ -123,7 +123,7 @@ class _Verified:
             behind=behind,
         )
 
-    def _unnamed(self, keys: set[str]) -> list[str]:
+    def _nobodys(self, keys: set[str]) -> list[str]:
         """Data objects, and what is nobody's."""
         others = keys - {newest_key(self.source, self.table), columns_key(self.source, self.table)}
         return sorted(key for key in others if key.endswith(".gz") or epoch_of_key(self.source, self.table, key) is None)

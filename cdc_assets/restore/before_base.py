@@ -26,7 +26,7 @@ def refuse_before_base(base: BackupBase | None, point: RestorePoint) -> None:
 def before_base(base: BackupBase, what: str) -> str:
     """The refusal, with the next command."""
     return (
-        f"{what} lies before what the backup of {base.source}/{base.table} keeps: it begins with epoch {base.epoch}, and the "
+        f"{what}: that is before what the backup of {base.source}/{base.table} keeps: it begins with epoch {base.epoch}, and the "
         f"earliest moment is {base.earliest} (backup.keep); nothing is changed. "
         f"Restore to that or later: cdc restore {base.source} {base.table} --to {base.earliest}"
     )
