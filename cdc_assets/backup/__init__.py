@@ -6,6 +6,8 @@ Layout below the store's prefix, as the S3 sink connector's TimeBasedPartitioner
     <source>/<table>/_manifests/<batch>.json    what it holds, written last
     <source>/<table>/_epochs/<epoch>.json       an epoch that had no records when it was seen first
     <source>/<table>/_columns                   the schema ledger of its silver, where columns have changed
+    <source>/<table>/_readings/<epoch>.json     where the reading ends that an epoch begins with
+    <source>/<table>/_bases/<epoch>.json        the epoch that the backup begins with, once earlier ones are gone
     <source>/<table>/_newest                    where to look for the newest manifest (a cache)
 `<batch>` is `<epoch>-<sum of first offsets>`. Only what a manifest names is in the backup.
 """

@@ -33,6 +33,21 @@ def epoch_key(source: str, table: str, epoch: int) -> str:
     return f"{epochs_prefix(source, table)}{epoch:04d}.json"
 
 
+def bases_prefix(source: str, table: str) -> str:
+    """Prefix of the keys of bases: where the backup begins once its first epochs are gone."""
+    return f"{table_prefix(source, table)}_bases/"
+
+
+def base_key(source: str, table: str, epoch: int) -> str:
+    """The base of a backup that begins with an epoch."""
+    return f"{bases_prefix(source, table)}{epoch:04d}.json"
+
+
+def reading_key(source: str, table: str, epoch: int) -> str:
+    """Tells where the reading of the whole table ends with which an epoch begins."""
+    return f"{table_prefix(source, table)}_readings/{epoch:04d}.json"
+
+
 def newest_key(source: str, table: str) -> str:
     """Names the newest manifest, or one a little older."""
     return f"{table_prefix(source, table)}_newest"
@@ -69,3 +84,13 @@ def parse_object_name(key: str) -> tuple[int, int, int] | None:
     if not key.endswith(".json.gz") or len(parts) != 4 or not all(part.isascii() and part.isdigit() for part in parts[1:]):
         return None
     return int(parts[1]), int(parts[2]), int(parts[3])
+
+
+def epoch_of_key(source: str, table: str, key: str) -> int | None:
+    """The epoch that an object of the table's backup is of; None of what is of none, and of what is foreign."""
+    name = key.removeprefix(table_prefix(source, table))
+    told = re.fullmatch(r"_(?:manifests|plans)/([0-9]{4,})-[0-9]{20}\.json|_(?:bases|epochs|readings)/([0-9]{4,})\.json", name)
+    if told:
+        return int(told[1] or told[2])
+    place = None if name.startswith("_") else parse_object_name(key)
+    return None if place is None else place[0]

@@ -5,6 +5,7 @@ A batch's plan names it, so that a batch that was begun is finished as it was be
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -30,6 +31,14 @@ class ObjectLayout:
         """Of a record's own timestamp (milliseconds, UTC), such as `dt=2026-11-21/hr=05`."""
         return _hour_folder(self.hours, timestamp // 3_600_000)
 
+    def end_of_hour(self, folder: str) -> int:
+        """Milliseconds at which the hour of such a folder is over (UTC): what lies in it is older.
+
+        Raises:
+            ValueError: it is no folder of this layout.
+        """
+        return 3_600_000 * (_hour_of_folder(self.hours, folder) + 1)
+
 
 @lru_cache(1024)
 def _hour_folder(pattern: str, hour: int) -> str:
@@ -39,3 +48,16 @@ def _hour_folder(pattern: str, hour: int) -> str:
     date, _, hour_of_day = str(np.datetime64(hour, "h")).partition("T")
     year, month, day = date.rsplit("-", 2)
     return pattern.format(yyyy=year, MM=month, dd=day, HH=hour_of_day)
+
+
+@lru_cache(1024)
+def _hour_of_folder(pattern: str, folder: str) -> int:
+    import numpy as np
+
+    text = re.escape(pattern.format(yyyy="\0", MM="\1", dd="\2", HH="\3"))
+    for mark, field in zip("\0\1\2\3", (r"(-?\d{4,})", r"(\d\d)", r"(\d\d)", r"(\d\d)"), strict=True):
+        text = text.replace(re.escape(mark), field)
+    found = re.fullmatch(text, folder)
+    if found is None:
+        raise ValueError(f"{folder!r} is no folder of {pattern}")
+    return int(np.datetime64("{}-{}-{}T{}".format(*found.groups()), "h").astype("int64"))

@@ -1,4 +1,4 @@
-"""`cdc backup`: what is in the backups: verify, object by object; registry, the files of sources."""
+"""`cdc backup`: what is in the backups: verify, object by object; registry, the files of sources; expire, what is too old."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdc_assets import names, settings
+from cdc_assets.cli.backup_expire import expire
 from cdc_assets.cli.backup_registry import registry
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
 from cdc_assets.cli.exit_codes import report_errors
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help=__doc__)
 app.command()(registry)
+app.command()(expire)
 _SHOWN = ("source", "table", "manifests", "objects", "records", "behind", "damaged")
 
 

@@ -17,6 +17,7 @@ from cdc_assets.quantity import quantity
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.compatibility import is_portable
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry.retention import keeps_all_for_history
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_sources
 from spark.lake.place import is_object
@@ -42,13 +43,18 @@ def validate(
     if is_data(output):
         found = {s.name: [table_name(t) for t in s.tables] for s in sources}
         experimental = experimental_warnings(sources)
-        print_document({"valid": True, "sources": found, "experimental": experimental, "not_portable": foreign}, output)
+        kept = {s.name: [table_name(t) for t in tables] for s in sources if (tables := keeps_all_for_history(s))}
+        told = {"valid": True, "sources": found, "experimental": experimental, "not_portable": foreign, "keeps_all_backup": kept}
+        print_document(told, output)
         return
     for source in sources:
         listed = ", ".join(table_name(table) for table in source.tables)
         print(f"{source.name}: {quantity(len(source.tables), 'table')} ({listed})")
         for name, warning in experimental_warnings([source]).items():
             print(f"{name}: {warning}")
+        if tables := keeps_all_for_history(source):
+            listed = ", ".join(table_name(table) for table in tables)
+            print(f"{source.name}: {listed}: all of the backup is kept, for the history (scd2) has versions of every epoch")
     for sentence in foreign:
         print(f"warning: {sentence}", file=sys.stderr)
     print(f"{quantity(len(sources), 'source')} in {place}: valid")

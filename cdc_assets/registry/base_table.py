@@ -14,7 +14,7 @@ from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.on_its_way import OnItsWay
 from cdc_assets.registry.reconciliation import Reconciliation
 from cdc_assets.registry.schema_changes import SchemaChanges
-from cdc_assets.registry.source_settings import Freshness, Quarantine, Volumetry
+from cdc_assets.registry.source_settings import Freshness, Quarantine, TableBackup, Volumetry
 
 Owner = Annotated[str, Field(pattern=r"^(team:[A-Za-z0-9._-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]
 
@@ -27,6 +27,7 @@ class Table(OnItsWay):
     `only` (PostgreSQL) makes a snapshot leave out the rows of tables that inherit from this one.
     `sensitive` names columns whose values a comparison, and `cdc sql`, show as hashes only.
     `retention` is of its topic, where that is made here. `windows` are figures by event time (docs/how-to/windows.md).
+    `backup` stands for `keep` of the source's: `backup: {keep: 30d}`. A table with a history keeps all of its backup.
     `compatibility: portable`, of a table or a source, keeps silver readable by all readers of Delta
     (docs/how-to/read-tables.md).
     `accept_inexact` names columns of types of which Debezium loses something unnoticed, and accepts that
@@ -46,6 +47,7 @@ class Table(OnItsWay):
     track_history_except_column_list: tuple[str, ...] = ()
     quarantine: Quarantine = Quarantine()
     compatibility: Compatibility | None = None
+    backup: TableBackup | None = None
     owners: tuple[Owner, ...] = ()
     description: str | None = None
     volumetry: Volumetry | None = None

@@ -20,6 +20,7 @@ from cdc_assets.registry.declared import SOURCE_NAME, DatabaseKind
 from cdc_assets.registry.mirror import Mirror, refuse_mirror
 from cdc_assets.registry.reconciliation import Reconciliation
 from cdc_assets.registry.record_form import RecordForm
+from cdc_assets.registry.retention import refuse_backup_retention, refuse_retention
 from cdc_assets.registry.schema_changes import SchemaChanges
 from cdc_assets.registry.source_settings import (
     Backup,
@@ -33,7 +34,6 @@ from cdc_assets.registry.source_settings import (
     Maintenance,
     Topics,
     Volumetry,
-    refuse_retention,
     refuse_settings_of_lake,
 )
 from cdc_assets.registry.value_forms import ValueForms
@@ -80,6 +80,7 @@ class BaseSource(OfCluster):
         refuse_cluster(self.cluster, self.managed_by, is_captured=self.captured is not None)
         refuse_features(self)
         refuse_retention(self.bronze, self.topics, self.ledger, self.maintenance, self.backup)
+        refuse_backup_retention(self)
         refuse_settings_of_lake(self.ledger, self.topics, self.cuts, kind_of(self), self.drill, self.backup)
         return self
 

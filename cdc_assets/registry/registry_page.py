@@ -24,6 +24,7 @@ from cdc_assets.registry.declared import DatabaseKind
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.durations import format_duration
 from cdc_assets.registry.models import BaseSource, CapturedSource
+from cdc_assets.registry.source_settings import TableBackup
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 
 HEAD = """\
@@ -59,6 +60,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel], type[BaseModel] | None], ...] = (
     ("tables", Table, None),
     (f"tables of {_in_words(DECLARED)}", DeclaredTable, Table),
     ("tables of topics", TopicTable, DeclaredTable),
+    ("backup of a table", TableBackup, None),
     ("secret", SecretRef, None),
 )
 _WORDS = {str: "text", int: "whole number", bool: "true or false", timedelta: "duration", EnvRef: "variable"}

@@ -21,29 +21,6 @@ LEAST_KEPT, LEAST_TIME_TRAVEL, LEAST_DRILL = timedelta(days=30), timedelta(hours
 LEAST_IN_BRONZE = timedelta(days=7)
 
 
-def refuse_retention(
-    bronze: Bronze, topics: Topics, ledger: LedgerSettings, maintenance: Maintenance, backup: Backup | None
-) -> None:
-    """Records go from bronze only where the backup has them, and not while somebody counts or reads them again.
-
-    Raises:
-        ValueError: with both times, or what lacks.
-    """
-    if bronze.keep is None:
-        return
-    if backup is None:
-        raise ValueError("bronze.keep: the source declares no backup, and what goes from bronze has to be in one")
-    others = {
-        "topics.retention": topics.retention,
-        "ledger.allowed_lateness": ledger.allowed_lateness,
-        "maintenance.time_travel": maintenance.time_travel,
-        "backup.every": backup.every,
-    }
-    for name, other in others.items():
-        if bronze.keep <= other:
-            raise ValueError(f"bronze.keep: {bronze.keep} is not longer than {name}, {other}")
-
-
 def refuse_settings_of_lake(
     ledger: LedgerSettings, topics: Topics, cuts: Cuts | None, kind: Kind, drill: DrillSettings | None, backup: Backup | None
 ) -> None:
@@ -150,12 +127,15 @@ class Backup(Declared):
     `hours` are the folders of an hour's objects, below source and table: `{yyyy}-{MM}-{dd}/{HH}` is that of many S3 sinks.
     With `values: json` a value that is a JSON object stands in its line as JSON, and not as a string. Both may be changed at any
     time: what is there stays as it is, and is restored (docs/how-to/restore.md).
+    With `keep` epochs of a table that ended longer ago go, once the next one is whole in the backup (docs/how-to/restore.md).
+    Without it everything stays. It is never shorter than what a restore may be asked for. A table may declare its own.
     With `keep_log` (PostgreSQL) a second slot keeps the source's log from where the backup ends. So capture can go on there when
     Kafka is lost. While no backup runs, the server's log grows: limit it by `max_slot_wal_keep_size`.
     """
 
     store: BackupStore
     every: Duration = timedelta(minutes=1)
+    keep: Duration | None = None
     keep_log: bool = False
     hours: str = DEFAULT_HOURS
     values: Literal["text", "json"] = "text"
@@ -164,6 +144,12 @@ class Backup(Declared):
     @classmethod
     def _hours_sort(cls, value: str) -> str:
         return check_hours(value)
+
+
+class TableBackup(Declared):
+    """What of a table's backup is not as `backup` of the source says. Without `keep` all of it stays."""
+
+    keep: Duration | None = None
 
 
 class Volumetry(Declared):

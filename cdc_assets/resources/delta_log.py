@@ -208,9 +208,12 @@ def _commits(path: str, limit: int, up_to: int | None = None) -> tuple[list[tupl
     return surviving(entries), len(entries) < limit
 
 
-def bronze_rows_below(path: str, topic: str, epochs: Mapping[int, Mapping[int, int]]) -> int:
+def bronze_rows_below(
+    path: str, topic: str, epochs: Mapping[int, Mapping[int, int]], begins: Mapping[int, int] | None = None
+) -> int:
     """Rows of a topic below the given offsets of each of its epochs, counted in the data of the newest version; with those that
-    were below them when they went to the backup."""
+    were below them when they went to the backup. Of rows that do not say their epoch those
+    from `begins` on are counted."""
     table = open_table(path)
     if table is None or not epochs:
         return 0
@@ -220,14 +223,15 @@ def bronze_rows_below(path: str, topic: str, epochs: Mapping[int, Mapping[int, i
     gone = floor.counts if floor is not None and floor.is_within(max(epochs), epochs[max(epochs)]) else {}
 
     dataset = open_dataset(table, path)
-    below = [(of_epoch(dataset, epoch), positions) for epoch, positions in epochs.items()]
-    if "epoch" in dataset.schema.names:
-        below.append((ds.field("epoch").is_null(), epochs[max(epochs)]))
-    else:
-        below = [(of_epoch(dataset, 0), epochs[max(epochs)])]
+    tells = "epoch" in dataset.schema.names
+    nothing: Mapping[int, int] = {}
+    below = [(of_epoch(dataset, epoch), positions, nothing) for epoch, positions in epochs.items() if tells]
+    untold = ds.field("epoch").is_null() if tells else of_epoch(dataset, 0)
+    below.append((untold, epochs[max(epochs)], begins or nothing))
+    offset = ds.field("offset")
     wanted = [
-        epoch & (ds.field("topic") == topic) & (ds.field("partition") == p) & (ds.field("offset") < end)
-        for epoch, positions in below
+        epoch & (ds.field("topic") == topic) & (ds.field("partition") == p) & (offset >= starts.get(p, 0)) & (offset < end)
+        for epoch, positions, starts in below
         for p, end in positions.items()
     ]
     held = sum(int(dataset.count_rows(filter=each)) for each in wanted)

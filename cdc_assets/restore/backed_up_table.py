@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from cdc_assets.backup.backup_base import BackupBase, find_base, is_gone
+from cdc_assets.backup.chain import chain_differences
 from cdc_assets.backup.layout import (
     is_batch_name,
     is_epoch_key,
@@ -19,7 +21,6 @@ from cdc_assets.backup.layout import (
     table_prefix,
 )
 from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject
-from cdc_assets.backup.verify import chain_differences
 from cdc_assets.errors import BackupError, StoreError
 from cdc_assets.quantity import quantity
 from cdc_assets.resources.object_store import ObjectStore, StoredObject
@@ -32,6 +33,7 @@ class BackedUpTable:
     """`manifests` in the order of their batches; `epochs` those without a record, each as a plan that holds nothing.
 
     `broken` are the objects of manifests that cannot be as they say; `torn` is what is wrong with the manifests themselves.
+    `base`: of what was before it nothing is kept.
     """
 
     source: str
@@ -41,6 +43,7 @@ class BackedUpTable:
     unfinished: tuple[str, ...] = ()
     broken: tuple[tuple[str, str], ...] = ()
     torn: tuple[str, ...] = ()
+    base: BackupBase | None = None
 
     @property
     def records(self) -> int:
@@ -81,7 +84,10 @@ def find_backup(store: ObjectStore, source: str, table: str) -> BackedUpTable:
     Raises:
         StoreError: the store cannot be asked.
     """
-    listed = {item.key: item for item in store.list(table_prefix(source, table))}
+    all_listed = {item.key: item for item in store.list(table_prefix(source, table))}
+    base = _base(store, source, table, all_listed)
+    known = None if isinstance(base, str) else base
+    listed = {key: item for key, item in all_listed.items() if not is_gone(known, key)}
     folder, plans = manifests_prefix(source, table), plans_prefix(source, table)
     keys = sorted(key for key in listed if key.startswith(folder) and is_batch_name(key.removeprefix(folder)))
     with ThreadPoolExecutor(READERS) as pool:
@@ -96,7 +102,8 @@ def find_backup(store: ObjectStore, source: str, table: str) -> BackedUpTable:
         tuple(each for each in epochs if isinstance(each, BatchPlan)),
         unfinished=tuple(plans + key.removeprefix(folder) for key in sorted(told - set(keys))),
         broken=tuple(_broken(manifests, listed)),
-        torn=(*(each for each in (*read, *epochs) if isinstance(each, str)), *chain_differences(manifests)),
+        torn=(*(each for each in (base, *read, *epochs) if isinstance(each, str)), *chain_differences(manifests, known)),
+        base=known,
     )
 
 
@@ -104,6 +111,13 @@ def drop_unfinished(store: ObjectStore, found: BackedUpTable) -> None:
     """Plans of batches that were never finished go: the bronze that they were made of is gone."""
     for key in found.unfinished:
         store.delete(key)
+
+
+def _base(store: ObjectStore, source: str, table: str, listed: Mapping[str, StoredObject]) -> BackupBase | str | None:
+    try:
+        return find_base(store, source, table, listed)
+    except (BackupError, StoreError) as error:
+        return str(error)
 
 
 def _manifest(store: ObjectStore, key: str, source: str, table: str) -> Manifest | str:

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from cdc_assets import names
+from cdc_assets.backup.backup_base import find_base
 from cdc_assets.backup.kept_cuts import KeptCut, is_name_of_cut, names_of_cuts, read_cut, write_cuts
 from cdc_assets.cuts.cut_manifest import CutManifest, name_of_cut, read_cuts
 from cdc_assets.errors import RestoreError
@@ -18,6 +19,7 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry.source_settings import Cuts
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.restore.backed_up_table import BackedUpTable, find_backup
+from cdc_assets.restore.before_base import before_base, refuse_before_base
 from cdc_assets.restore.restore_point import AtOffsets, RestorePoint, parse_restore_point
 
 _SHOWN = 5
@@ -43,11 +45,14 @@ def restore_points(
     were listed for that.
 
     Raises:
-        RestoreError: it is none of them; the backup has no such cut, or ends before it; the cut has no such table.
-        BackupError, StoreError: the cut cannot be read.
+        RestoreError: it is none of them; the backup has no such cut, ends before it, or begins behind it; the cut has no such
+            table.
+        BackupError, StoreError: the cut, or where the backup begins, cannot be read.
     """
     if to is None or not is_name_of_cut(to):
         point = parse_restore_point(to)
+        for name in map(names.table_name, tables if to is not None else ()):
+            refuse_before_base(find_base(store, source.name, name), point)
         return {names.table_name(table): point for table in tables}
     known = names_of_cuts(store, source.name)
     if to not in known:
@@ -69,6 +74,8 @@ def _point(store: ObjectStore, cut: KeptCut, table: str, listed: dict[str, Backe
     (state,) = held.values()
     ends = {int(partition): end for partition, end in state["ends"].items()}
     listed[table] = find_backup(store, cut.source, table)
+    if (base := listed[table].base) is not None and state["epoch"] < base.epoch:
+        raise RestoreError(before_base(base, f"cut {cut.cut}"))
     if not listed[table].holds(state["epoch"], ends, state.get("records")):
         raise RestoreError(f"the backup of {cut.source}/{table} ends before cut {cut.cut}: name an older one, or run the backup")
     return AtOffsets(state["epoch"], ends)

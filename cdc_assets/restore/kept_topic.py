@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from cdc_assets.backup.backup_base import find_base, is_gone
 from cdc_assets.backup.layout import is_batch_name, manifests_prefix, table_prefix
 from cdc_assets.backup.manifest import Manifest, ManifestObject
 from cdc_assets.backup.object_layout import Values
@@ -75,13 +76,14 @@ def find_kept_topic(store: ObjectStore, source: str, table: str, *, since_ms: in
 
     Raises:
         StoreError: the store cannot be asked.
-        BackupError: a manifest cannot be read.
+        BackupError: a manifest, or the base, cannot be read.
     """
     position = backup_position(store, source=source, table=table)
     if position.epoch < 0:
         return None
-    folder = manifests_prefix(source, table)
-    keys = sorted(item.key for item in store.list(folder) if is_batch_name(item.key.removeprefix(folder)))
+    folder, base = manifests_prefix(source, table), find_base(store, source, table)
+    listed = (item.key for item in store.list(folder) if is_batch_name(item.key.removeprefix(folder)))
+    keys = sorted(key for key in listed if not is_gone(base, key))
     with ThreadPoolExecutor(_READERS) as pool:
         read = list(pool.map(lambda key: Manifest.from_bytes(store.get(key), key=key), keys))
     manifests = tuple(each for each in read if each.plan.topic_id == position.topic_id)

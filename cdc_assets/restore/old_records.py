@@ -26,6 +26,7 @@ from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.delta_log import bronze_committed, ledger_counted, open_table, silver_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.restore.backed_up_table import BackedUpTable, find_backup
+from cdc_assets.restore.floor_and_backup import refuse_unproven, rises_above
 from cdc_assets.restore.group_reader import GroupReader
 from cdc_assets.restore.older_lines import OlderLines
 from cdc_assets.restore.restore_point import WholeBackup
@@ -134,7 +135,8 @@ class _OldOfTable:
             raise BackupError(f"bronze has records of several topics: {', '.join(self.topics)}")
         limits = list(self._limits())
         found = find_backup(self.store, self.source.name, self.name)
-        chosen = [each for each in found.manifests if before is None or _rises(before, each)]
+        refuse_unproven(found.base, before)
+        chosen = [each for each in found.manifests if before is None or rises_above(before, each)]
         batches = list(_while_allowed(chosen, limits))
         if not batches:
             return None
@@ -172,7 +174,8 @@ class _OldOfTable:
         if found.damage:
             raise BackupError(f"its backup is damaged: {'; '.join(found.damage[:3])}")
         ends = {(m.plan.epoch, tuple(sorted(m.positions.items()))) for m in found.manifests}
-        if before is not None and (before.epoch, tuple(sorted(before.positions.items()))) not in ends:
+        kept = before is not None and (found.base is None or before.epoch >= found.base.epoch)
+        if before is not None and kept and (before.epoch, tuple(sorted(before.positions.items()))) not in ends:
             raise BackupError("no manifest of its backup ends where bronze begins: is it another store or prefix?")
         report = verify_backup(self.store, source=self.source.name, table=self.name, bronze_path=path)
         if not report.ok:
@@ -215,11 +218,6 @@ class _Batch:
     @property
     def epoch(self) -> int:
         return self.manifest.plan.epoch
-
-
-def _rises(before: Floor, manifest: Manifest) -> bool:
-    """Whether a batch lies behind what is gone."""
-    return not Floor("", manifest.plan.epoch, manifest.positions).is_within(before.epoch, before.positions)
 
 
 def _while_allowed(manifests: list[Manifest], limits: list[Limit]) -> Iterator[Manifest]:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 
 from cdc_assets import names, settings
+from cdc_assets.backup.backup_base import BackupBase, find_base
 from cdc_assets.errors import RestoreError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.base_table import Table
@@ -18,10 +19,14 @@ from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.delta_log import bronze_committed, bronze_floors
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
+from cdc_assets.restore.backed_up_table import find_backup
+from cdc_assets.restore.bronze_commit import TableFiles, commit_tables
 from cdc_assets.restore.restore_point import AtOffsets
-from cdc_assets.restore.restore_request import DAMAGED, RestoredTable, RestoreRequest
+from cdc_assets.restore.restore_request import DAMAGED, RESTORED, RestoredTable, RestoreRequest
 from cdc_assets.restore.restored_bronze import restore_bronze
+from cdc_assets.restore.row_groups import Reached
 from spark.delta.floor import Floor
+from spark.delta.topic_commits import CommittedTopic
 from spark.errors import BronzeExpiredError
 from spark.lake.folder import open_folder
 
@@ -38,7 +43,7 @@ def floor_of_table(lake: str, source: BaseSource, table: Table) -> Floor | None:
 
 
 def bring_back(platform: Platform, source: BaseSource, table: Table, say: Say) -> RestoredTable | None:
-    """None: bronze has all of the table.
+    """None: bronze has all of the table. What is of epochs that the backup does not keep any more does not come back.
 
     Raises:
         RestoreError: the backup is damaged there, naming the objects, or has other counts than bronze says went there.
@@ -51,21 +56,29 @@ def bring_back(platform: Platform, source: BaseSource, table: Table, say: Say) -
     if source.backup is None:
         raise RestoreError(f"{source.name} declares no backup, and the first records of {name} are in one: put backup: back")
     with table_lock("past", source.name, name, deadline=_BUSY_SECONDS):
-        point = AtOffsets(floor.epoch, floor.positions)
-        request = RestoreRequest(source, [table], platform.store(source.backup.store), lake, points={name: point})
-        if _is_other(request, name, floor):
+        store, point = platform.store(source.backup.store), AtOffsets(floor.epoch, floor.positions)
+        request, base = RestoreRequest(source, [table], store, lake, points={name: point}), find_base(store, source.name, name)
+        kept = floor.records_from(base.epoch if base else 0)
+        if _is_other(request, name, kept, max(floor.epoch, base.epoch if base else 0)):
             open_folder(lake).remove_all()
         (found,) = restore_bronze(request, say)
+        if base is not None and floor.epoch < base.epoch and found.outcome != DAMAGED:
+            found = _begin_behind(request, name, base)
     if found.outcome == DAMAGED:
         raise RestoreError(
-            f"the first {quantity(floor.records, 'record')} of {name} do not come back, and nothing is changed: "
-            f"{'; '.join(found.damage)}"
+            f"the first {quantity(kept, 'record')} of {name} do not come back, and nothing is changed: {'; '.join(found.damage)}"
         )
-    if found.records != floor.records:
-        raise RestoreError(
-            f"{name}: bronze gave {quantity(floor.records, 'record')} to the backup, and {found.records} come back"
-        )
+    if found.records != kept:
+        raise RestoreError(f"{name}: bronze gave {quantity(kept, 'record')} to the backup, and {found.records} come back")
     return found
+
+
+def _begin_behind(request: RestoreRequest, name: str, base: BackupBase) -> RestoredTable:
+    """All that bronze has given away is of epochs that the backup does not keep: an empty log says so."""
+    state = CommittedTopic(name, base.topic_id, base.epoch, {})
+    if bronze_committed(request.path) is None:
+        commit_tables(request, [TableFiles(find_backup(request.store, base.source, name), Reached(state), [])])
+    return RestoredTable(name, RESTORED).with_state(state)
 
 
 def bring_back_for_job(platform: Platform, error: BronzeExpiredError) -> bool:
@@ -81,11 +94,11 @@ def bring_back_for_job(platform: Platform, error: BronzeExpiredError) -> bool:
     return False
 
 
-def _is_other(request: RestoreRequest, name: str, floor: Floor) -> bool:
-    """Whether what was brought back before ends elsewhere, since bronze has given more to the backup."""
+def _is_other(request: RestoreRequest, name: str, records: int, epoch: int) -> bool:
+    """Whether what was brought back before ends elsewhere, since bronze has given more to the backup, or begins elsewhere."""
     there = bronze_committed(request.path)
     states = there.of_table(name) if there is not None else {}
-    return any(state.all_records != floor.records or state.epoch != floor.epoch for state in states.values())
+    return any(state.all_records != records or state.epoch != epoch for state in states.values())
 
 
 def remove_past(lake: str, source: BaseSource) -> list[str]:

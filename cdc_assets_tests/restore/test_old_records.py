@@ -24,15 +24,13 @@ from cdc_assets.resources.platform import Platform
 from cdc_assets.restore.old_records import find_old_records
 from cdc_assets.restore.past_records import STAYS_SECONDS, bring_back, remove_past
 from cdc_assets_tests.backup.bronze_tables import topic_of
-from cdc_assets_tests.maintenance.shop_logs import write
 from cdc_assets_tests.restore.conftest import SHOP
+from cdc_assets_tests.restore.lake_reader import Reader
 from cdc_assets_tests.restore.object_damage import flip, second_object
 from cdc_assets_tests.restore.original import HOUR, NOON, Original, fill, held, quietly, row, rows
 from cdc_assets_tests.spark.maintenance.kills import Killed
 from cdc_assets_tests.support.declared import declare_source
 from spark.delta import put_commit
-from spark.delta.commits import Committed, Folded, silver_metadata
-from spark.ledger.ledger_commits import Counted, ledger_metadata
 from spark.maintenance import rewriting
 from spark.maintenance.maintenance_spec import Maintained
 from spark.small_tables.tail import BronzeTail
@@ -64,26 +62,6 @@ def original(tmp_path: Path, shop: Source) -> Original:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path / "bucket/lake"
-
-
-class Reader:
-    """Silver and ledger as far as their logs are looked at."""
-
-    def __init__(self, shop: Source) -> None:
-        self.shop, self.lake, self.number = shop, Platform().lake, 0
-
-    def read(self, *tables: str, silver: Committed | None = None, counted: Committed | None = None) -> None:
-        """What bronze has now, or had then."""
-        now = bronze_committed(names.bronze_path(self.lake, self.shop))
-        assert now is not None
-        self.number += 1
-        silver, counted = silver or now, counted or now
-        for table in tables:
-            folded = Folded(silver.version, silver.of_table(table))
-            path = names.silver_path(self.lake, self.shop, self.shop.table(table))
-            write(Path(path), silver_metadata(f"fold-{self.number}", folded, {}))
-        counts = {table: Counted(0, "fold", counted.of_table(table)) for table in tables}
-        write(Path(names.ledger_path(self.lake, self.shop)), ledger_metadata(f"count-{self.number}", counts))
 
 
 @pytest.fixture

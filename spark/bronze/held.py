@@ -12,9 +12,9 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.delta.commits import Folded
+from spark.delta.commits import Folded, fold
 from spark.delta.floor import FLOOR, Floor, parse_floors
-from spark.delta.log import history
+from spark.delta.log import fold_history
 from spark.delta.table_properties import read_property
 from spark.errors import BronzeExpiredError, quantity
 from spark.specs import SilverSpec
@@ -87,15 +87,26 @@ def below_floors(floors: Mapping[str, Floor]) -> Expression:
 
 
 def _past(session: SparkSession, spec: SilverSpec, floors: Mapping[str, Floor], like: DataFrame, below: Expression) -> DataFrame:
-    wanted = sum(floor.records for floor in floors.values())
-    if not spec.past or not history(session, spec.past, 1):
+    begins = _begins(session, spec)
+    if any(topic not in begins for topic in floors):
+        wanted = sum(floor.records for floor in floors.values())
         raise BronzeExpiredError(spec.source, spec.table, _sentence(spec, wanted, "are not brought back"))
+    # Of epochs that the backup does not keep (backup.keep) nothing comes back, and nothing is folded.
+    wanted = sum(floor.records_from(begins[topic]) for topic, floor in floors.items())
     past = session.read.format("delta").load(spec.past).where(sf.col("table") == spec.table).where(below)
     if (held := past.count()) != wanted:
         raise BronzeExpiredError(
             spec.source, spec.table, _sentence(spec, wanted, f"are gone, and {spec.past} holds {held} of them")
         )
     return past.select(*like.columns)
+
+
+def _begins(session: SparkSession, spec: SilverSpec) -> dict[str, int]:
+    """The first epoch of which something was to come back, by topic; empty where nothing was brought back."""
+    states = fold_history(session, spec.past, fold).of_table(spec.table) if spec.past else {}
+    return {
+        topic: min([state.epoch, *(past.epoch for past in (*state.before, *state.earlier))]) for topic, state in states.items()
+    }
 
 
 def _sentence(spec: SilverSpec, wanted: int, what: str) -> str:

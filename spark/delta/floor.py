@@ -32,7 +32,11 @@ class Floor:
     @property
     def records(self) -> int:
         """All that are gone."""
-        return sum(sum(each.values()) for each in self.counts.values())
+        return self.records_from(0)
+
+    def records_from(self, epoch: int) -> int:
+        """Those of that epoch and later ones."""
+        return sum(sum(each.values()) for of, each in self.counts.items() if of >= epoch)
 
     def is_within(self, epoch: int, positions: Mapping[int, int]) -> bool:
         """Whether somebody who has read the topic so far has read all that is gone."""

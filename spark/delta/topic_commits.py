@@ -117,6 +117,11 @@ class CommittedTopic(TopicFacts):
         """Records of all epochs that are known."""
         return self.topic_records + sum(past.records for past in self.before)
 
+    def records_from(self, epoch: int) -> int:
+        """Records of that epoch and those after it."""
+        ended = sum(past.records for past in (*self.before, *self.earlier) if past.epoch >= epoch)
+        return ended + (self.records if self.epoch >= epoch else 0)
+
     @property
     def topic_epoch(self) -> int:
         """The first epoch of which the records are in this topic."""

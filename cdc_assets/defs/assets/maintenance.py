@@ -1,4 +1,7 @@
-"""The maintenance asset: small files made one, gone rows taken out, old commits and files removed, for all tables of a source."""
+"""The maintenance asset: small files made one, gone rows taken out, old commits and files removed, for all tables of a source.
+
+With `backup.keep` old epochs go from its backup as well.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +13,7 @@ from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry.models import BaseSource
 
 if TYPE_CHECKING:
+    from cdc_assets.backup.expire_source import ExpiredTable
     from spark.maintenance.maintenance_spec import Maintained, MaintenancePlan
 
 _PLANNED = ("rows", "rewrite_files", "checkpoint", "expire_commits", "remove_files", "remove_bytes")
@@ -30,15 +34,20 @@ def build_maintenance_asset(source: BaseSource) -> dg.AssetsDefinition:
 
     @dg.multi_asset(specs=[spec], name=names.op_name("maintenance", source), can_subset=False)
     def maintenance(context: dg.AssetExecutionContext, platform: PlatformResource) -> dg.MaterializeResult:
+        from cdc_assets.backup.expire_source import expire_backups
         from cdc_assets.maintenance.maintain_source import plan_source
         from cdc_assets.restore.maintained_source import maintain_with_backup
 
+        expired = list(expire_backups(platform, source))
+        for each in expired:
+            if each.found.held:
+                context.log.info("backup of %s: no more goes this time: %s", each.found.table, each.found.held)
         plans = {table.name: plan for table, plan in plan_source(platform.lake, source)}
         done = {table.name: result for table, result in maintain_with_backup(platform, source)}
         for name, result in done.items():
             for step, reason in result.given_up.items():
                 context.log.info("%s: %s not done this time: %s", name, step, reason)
-        return dg.MaterializeResult(metadata={**_metadata(done), **_plan_metadata(plans)})
+        return dg.MaterializeResult(metadata={**_metadata(done), **_plan_metadata(plans), **_backup_metadata(expired)})
 
     return maintenance
 
@@ -59,6 +68,30 @@ def _plan_metadata(plans: dict[str, "MaintenancePlan"]) -> dict[str, Any]:
         for name, plan in plans.items()
     ]
     return {"cdc/plan": dg.MetadataValue.table(rows)} if rows else {}
+
+
+def _backup_metadata(expired: "list[ExpiredTable]") -> dict[str, Any]:
+    """Of tables whose backup does not keep everything; none where it keeps all."""
+    if not expired:
+        return {}
+    rows = [
+        dg.TableRecord(
+            {
+                "table": each.found.table,
+                "begins": each.found.base.epoch if each.found.base else 0,
+                "earliest": each.found.base.earliest if each.found.base else "",
+                "objects_removed": len(each.found.keys),
+                "bytes_removed": each.found.bytes,
+                "held": each.found.held,
+            }
+        )
+        for each in expired
+    ]
+    return {
+        "cdc/backup_objects_removed": sum(len(each.found.keys) for each in expired),
+        "cdc/backup_bytes_removed": sum(each.found.bytes for each in expired),
+        "cdc/backup": dg.MetadataValue.table(rows),
+    }
 
 
 def _row(name: str, result: "Maintained") -> dict[str, str | int | float | bool]:

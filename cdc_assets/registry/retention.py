@@ -1,0 +1,90 @@
+"""For how long bronze and the backup keep what they have: never shorter than somebody may ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from cdc_assets.registry.durations import format_duration
+
+if TYPE_CHECKING:
+    from cdc_assets.registry.base_table import Table
+    from cdc_assets.registry.models import BaseSource
+    from cdc_assets.registry.source_settings import Backup, Bronze, LedgerSettings, Maintenance, Topics
+
+_DRILLS = 2
+"""A drill that has failed is repeated by the next one, from the same backup."""
+
+
+def refuse_retention(
+    bronze: Bronze, topics: Topics, ledger: LedgerSettings, maintenance: Maintenance, backup: Backup | None
+) -> None:
+    """Records go from bronze only where the backup has them, and not while somebody counts or reads them again.
+
+    Raises:
+        ValueError: with both times, or what lacks.
+    """
+    if bronze.keep is None:
+        return
+    if backup is None:
+        raise ValueError("bronze.keep: the source declares no backup, and what goes from bronze has to be in one")
+    others = {
+        "topics.retention": topics.retention,
+        "ledger.allowed_lateness": ledger.allowed_lateness,
+        "maintenance.time_travel": maintenance.time_travel,
+        "backup.every": backup.every,
+    }
+    for name, other in others.items():
+        if bronze.keep <= other:
+            raise ValueError(f"bronze.keep: {bronze.keep} is not longer than {name}, {other}")
+
+
+def backup_keep(source: BaseSource, table: Table) -> timedelta | None:
+    """For how long the table's backup keeps an epoch that has ended; None: for ever, as every table with a history does."""
+    if source.backup is None or table.history == "scd2":
+        return None
+    return source.backup.keep if table.backup is None else table.backup.keep
+
+
+def keeps_all_for_history(source: BaseSource) -> list[Table]:
+    """Tables to which `backup.keep` of their source does not apply, since their history has versions of every epoch."""
+    declared = source.backup is not None and source.backup.keep is not None
+    return [table for table in source.tables if declared and table.history == "scd2" and table.backup is None]
+
+
+def refuse_backup_retention(source: BaseSource) -> None:
+    """What a restore, a drill, a topic or bronze may be asked for has to be in the backup.
+
+    Raises:
+        ValueError: with the time, the one that it is shorter than, and what to declare.
+    """
+    for table in source.tables:
+        place = "backup.keep" if table.backup is None else f"backup.keep of {table.name}"
+        if table.backup is not None and source.backup is None:
+            raise ValueError(f"{place}: the source declares no backup")
+        if table.backup is not None and table.backup.keep is not None and table.history == "scd2":
+            raise ValueError(f"{place}: a history has versions of every epoch, so its backup keeps all: take keep out")
+        keep = backup_keep(source, table)
+        window, name = max((length, name) for name, length in _restore_window(source, table))
+        if keep is not None and keep < window:
+            least = format_duration(window)
+            raise ValueError(
+                f"{place}: {format_duration(keep)} is shorter than the restore window, {least} ({name}); declare keep: {least} "
+                "or longer, then: cdc validate"
+            )
+
+
+def _restore_window(source: BaseSource, table: Table) -> Iterator[tuple[str, timedelta]]:
+    """How far back somebody may ask the backup of the table for its records, and who."""
+    yield "topics.retention", source.topics.retention
+    if table.retention is not None:
+        yield f"retention of {table.name}", table.retention
+    yield "maintenance.time_travel", source.maintenance.time_travel
+    yield "ledger.allowed_lateness", source.ledger.allowed_lateness
+    if source.bronze.keep is not None:
+        yield "bronze.keep", source.bronze.keep
+    if source.cuts is not None:
+        yield "cuts.keep", source.cuts.keep
+    if source.drill is not None:
+        yield f"{_DRILLS} x drill.every", _DRILLS * source.drill.every
