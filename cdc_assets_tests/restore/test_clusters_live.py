@@ -58,6 +58,7 @@ def test_all_but_the_source_and_the_bucket_is_destroyed_under_writes(ground: Gro
     One object of the backup has a flipped bit at first: it is named, and the other table comes back with its history.
     """
     with ground.writes():
+        # One run of the backup notes the place of the kept log, and the next one finds that the backup has come there.
         ground.materialize()
         ground.materialize()
         snapshots, backed_up, kept = ground.snapshot_records(), len(values(ground.bronze)), ground.rows_kept()
