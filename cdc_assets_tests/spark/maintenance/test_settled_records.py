@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from cdc_assets.resources.delta_log import silver_committed
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.events import event
@@ -47,6 +49,7 @@ def fates(path: str) -> Counter[str]:
     return total
 
 
+@pytest.mark.all
 def test_proofs_are_the_same_without_what_was_redriven(session: SparkSession, tmp_path: Path) -> None:
     table = ReplayedTable(session, tmp_path, NARROW)
     table.send(*HISTORY, *SUPERSEDED)
@@ -64,7 +67,7 @@ def test_proofs_are_the_same_without_what_was_redriven(session: SparkSession, tm
     asked = replace(asked, tables=ledger_spec(table.lake, table.spec).tables)
     ledger.run(session, asked)
     before, told = answers(table, session), fates(asked.path)
-    assert told == {"redriven": 3, "dropped": 1, "quarantined": 1, "applied": 4}
+    assert told == {"redriven": 3, "dropped": 1, "quarantined": 1, "applied": 3, "superseded": 1}
     assert before["replay"]
 
     assert expire(table, 0.0) == 0
@@ -77,11 +80,11 @@ def test_proofs_are_the_same_without_what_was_redriven(session: SparkSession, tm
     assert answers(table, session) == before
     # Counted anew, those records have the fates of all others, and every one has one.
     ledger.run(session, replace(asked, again=True))
-    assert fates(asked.path) == {"dropped": 1, "quarantined": 1, "applied": 5, "superseded": 2}
+    assert fates(asked.path) == {"dropped": 1, "quarantined": 1, "applied": 4, "superseded": 3}
     # What comes later finds all as it was.
     table.send(event(9, {"id": 1, "n": 5}, op="u"), event(10, {"id": 3, "n": 6}, op="u"))
     proven(session, table.past, table.spec)
-    assert {row["id"]: row["n"] for row in rows(table.spec.path)} == {1: 5, 2: 2, 3: 6, 4: 2}
+    assert {row.id: row.n for row in session.read.format("delta").load(table.spec.path).collect()} == {1: 5, 2: 2, 3: 6, 4: 2}
     assert sorted(row["offset"] for row in rows(table.spec.quarantine)) == [0, 7]
 
 
@@ -89,7 +92,8 @@ def answers(table: ReplayedTable, session: SparkSession) -> dict[str, Any]:
     assert table.past is not None
     prepared = table.compare()
     return {
-        "rows": table.told(),
+        # delta-rs reads no widened column.
+        "rows": {name: sorted(map(str, session.read.format("delta").load(path).collect())) for name, path in table.paths.items()},
         "history": proven(session, table.past, table.spec),
         "replay": prepared.is_empty,
         "records": (prepared.quarantined, prepared.folded),
