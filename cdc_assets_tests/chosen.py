@@ -6,7 +6,9 @@ starts something, is not for `--fast`; a test that starts a server all the same 
 
 from __future__ import annotations
 
+import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from cdc_assets_tests.hostile import seeds
 from cdc_assets_tests.parts import PARTS, is_elsewhere, is_served, parts_of
 
 _SERVERS = frozenset({"java", "postgres", "initdb", "pg_ctl", "mariadbd", "mariadb-install-db", "mysqld", "chromium"})
+
+_TEST = re.compile(r"^def test_", re.MULTILINE)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,14 +35,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Folders without a test of the parts that are asked for."""
-    return True if config.option.part and is_elsewhere(collection_path, config.option.part) else None
+    """Folders without a test of the parts that are asked for, and files of other shards: to import a file takes longer than most
+    of its tests."""
+    if config.option.part and is_elsewhere(collection_path, config.option.part):
+        return True
+    if config.option.shard and collection_path.suffix == ".py":
+        return collection_path not in _shard(config.option.shard, tuple(config.args)) or None
+    return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take out of `items` what is not asked for; pytest counts it as deselected."""
     option = config.option
-    shard = _shard(option.shard, items) if option.shard else None
     parts = parts_of(items)
 
     def is_chosen(item: pytest.Item) -> bool:
@@ -46,7 +54,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             (option.all or item.get_closest_marker("all") is None)
             and not (option.fast and (is_served(item) or item.get_closest_marker("slow") is not None))
             and (option.part is None or parts[item.path] in option.part)
-            and (shard is None or item.path in shard)
         )
 
     left = [item for item in items if not is_chosen(item)]
@@ -78,13 +85,13 @@ def refuse_servers() -> None:
     sys.addaudithook(refuse)
 
 
-def _shard(text: str, items: list[pytest.Item]) -> set[Path]:
-    """The files of one share: whole files, since fixtures are theirs, the largest first to the smallest share."""
+@cache
+def _shard(text: str, folders: tuple[str, ...]) -> frozenset[Path]:
+    """The test files of one share: whole files, since fixtures are theirs, the largest first to the smallest share."""
     number, of = map(int, text.split("-of-"))
-    sizes: dict[Path, int] = {}
-    for item in items:
-        sizes[item.path] = sizes.get(item.path, 0) + 1
+    found = [path for folder in folders for path in Path(folder).absolute().rglob("test_*.py")]
+    sizes = {path: len(_TEST.findall(path.read_text(encoding="utf-8"))) for path in found}
     shares: list[list[Path]] = [[] for _ in range(of)]
     for path in sorted(sizes, key=lambda path: (-sizes[path], path)):
         min(shares, key=lambda share: sum(sizes[p] for p in share)).append(path)
-    return set(shares[number - 1])
+    return frozenset(shares[number - 1])

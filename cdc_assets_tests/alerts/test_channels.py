@@ -103,6 +103,7 @@ def ticks(file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ticks]:
         yield Ticks(instance, monkeypatch)
 
 
+@pytest.mark.slow
 def test_every_channel_is_told_once(ticks: Ticks, posts: Posts, mails: Mails) -> None:
     for verdict in (GREEN, RED, RED, GREEN, GREEN):
         ticks.tick(verdict)
@@ -117,6 +118,7 @@ def test_every_channel_is_told_once(ticks: Ticks, posts: Posts, mails: Mails) ->
     assert second["Subject"] == f"cdc: green {RED.place}"
 
 
+@pytest.mark.slow
 def test_a_channel_that_is_away_is_told_later_and_the_others_are_not_told_twice(ticks: Ticks, posts: Posts, mails: Mails) -> None:
     posts.status = 503
     assert "2 channels did not take the message" in ticks.tick(RED)
@@ -138,6 +140,7 @@ def folding() -> None:
     broken()
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_told_with_its_reason(ticks: Ticks, posts: Posts) -> None:
     folding.execute_in_process(instance=ticks.instance, raise_on_error=False)  # Before anybody was told.
     ticks.tick()
@@ -150,6 +153,7 @@ def test_a_failed_run_is_told_with_its_reason(ticks: Ticks, posts: Posts) -> Non
     assert told[0]["link"] == f"http://127.0.0.1:1/runs/{run}"
 
 
+@pytest.mark.slow
 def test_the_command_tries_them(file: Path, posts: Posts, mails: Mails) -> None:
     done = CliRunner().invoke(app, ["alerts", "--test", "-o", "json"])
     assert done.exit_code == 0, done.output

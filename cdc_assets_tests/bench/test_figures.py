@@ -84,6 +84,7 @@ def test_the_rows_of_a_snapshot_stand_at_one_place_as_real_ones_do() -> None:
     assert json.loads(event_text("u", 3, 7, 1))["source"]["lsn"] > made[0]["lsn"]
 
 
+@pytest.mark.slow
 def test_at_rest_counts_the_work_of_a_process() -> None:
     def work(_: str) -> None:
         until = time.process_time() + 0.3

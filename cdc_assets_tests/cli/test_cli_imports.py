@@ -56,6 +56,7 @@ def test_a_mistyped_verb_is_told_its_neighbours() -> None:
     assert "'status'" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["up", "status", "wait", "onboard", "logs", "get", "diff"])
 def test_a_verb_is_described_without_dagster(verb: str) -> None:
     told, found = loaded(verb, "--help")

@@ -23,6 +23,7 @@ def home(tmp_path: Path) -> Home:
     return made
 
 
+@pytest.mark.slow
 def test_a_person_is_asked(home: Home) -> None:
     ours, theirs = pty.openpty()
     os.write(ours, b"n\n")

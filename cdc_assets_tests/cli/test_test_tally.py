@@ -41,6 +41,7 @@ def test_six():
 """
 
 
+@pytest.mark.slow
 def test_each_test_is_counted_once_and_what_is_skipped_for_want_of_a_program_is_told(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--junitxml={tmp_path / 'it.xml'}", str(tmp_path)]

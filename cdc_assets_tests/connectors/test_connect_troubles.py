@@ -72,6 +72,7 @@ def test_the_worst_state_is_told(state: str, tasks: list[str], worst: str) -> No
     assert ConnectorStatus.parse("c", answer).worst == worst
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_away_hides_no_other() -> None:
     rows = connector_rows(platform(client("core", running("any-capture", "RUNNING")), client("lake", away)), [WEB])
     assert [(row["name"], row["cluster"], row["state"]) for row in rows] == [

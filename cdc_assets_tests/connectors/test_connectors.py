@@ -210,6 +210,7 @@ def test_offsets_of_an_earlier_connector_are_never_taken_up_without_a_word() -> 
     assert (connect.offsets, connect.config, connect.state) == ([], CONFIG, "RUNNING")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", [409, 500, 503, None])
 def test_what_passes_is_waited_for(trouble: int | None) -> None:
     """While it rebalances, starts, or does not answer."""
@@ -242,6 +243,7 @@ def test_an_invalid_config_is_not_applied() -> None:
     assert connect.posts == 0
 
 
+@pytest.mark.slow
 def test_a_failed_task_is_restarted_once_and_then_named() -> None:
     connect = FakeConnect(task="FAILED")
     with pytest.raises(ConnectorFailedError, match=r"org\.example\.Boom: no route"):

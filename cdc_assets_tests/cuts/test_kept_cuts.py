@@ -153,6 +153,7 @@ def test_a_cut_that_is_not_there_is_refused(shop: Shop, name: str) -> None:
     assert CliRunner().invoke(app, ["cut", "show", name]).exit_code == 2
 
 
+@pytest.mark.slow
 def test_what_a_kept_cut_names_stays_readable(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Maintenance of a table that was written over and over: the named versions stay, those between them go."""
     monkeypatch.setattr("spark.maintenance.maintain.CHECKPOINT_FROM", 5)
@@ -204,6 +205,7 @@ def checked(shop: Shop) -> tuple[bool, str]:
     return told.passed, told.description or ""
 
 
+@pytest.mark.slow
 def test_the_check_is_red_when_the_newest_is_too_old_or_one_is_gone(shop: Shop) -> None:
     assert checked(shop) == (False, "no cut is kept yet")
     shop.keep(timedelta(minutes=95))

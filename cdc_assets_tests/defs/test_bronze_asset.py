@@ -69,6 +69,7 @@ def test_a_gap_fails_its_table_alone_and_names_the_command(
     assert [m.asset_key.path[-1] for m in run.asset_materializations_for_node("cdc_bronze_shop")] == ["bronze_lines"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [5, 2])
 def test_a_topic_that_has_lost_its_begin_before_the_first_read_is_a_gap(
     source: Source, whole: Platform, lake_kafka: FakeKafka, spark: FakeSpark, instance: dg.DagsterInstance, end: int

@@ -26,6 +26,7 @@ def confirmed(
     return {event.asset_key.path[-1].removeprefix("silver_"): event.metadata["dagster/row_count"].value for event in events}
 
 
+@pytest.mark.slow
 def test_after_half_of_the_window_every_idle_table_is_confirmed_with_its_rows(
     source: Source, platform: Platform, instance: dg.DagsterInstance
 ) -> None:
@@ -36,6 +37,7 @@ def test_after_half_of_the_window_every_idle_table_is_confirmed_with_its_rows(
     assert confirmed(source, platform, instance, after=half + 5, busy=frozenset({"lines"})) == {"orders": 3}
 
 
+@pytest.mark.slow
 def test_a_confirmation_keeps_what_the_last_run_told(source: Source, platform: Platform, instance: dg.DagsterInstance) -> None:
     """The asset's page had been left with `cdc/events_folded 0`."""
     catch_up(platform, instance)

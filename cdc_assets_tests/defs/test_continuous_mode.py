@@ -43,6 +43,7 @@ def test_only_a_source_that_declares_it_has_a_long_run(source: Source, continuou
         assert (keeper_name(each) in {sensor.name for sensor in found.sensors or ()}) is has
 
 
+@pytest.mark.slow
 def test_the_offsets_sensor_asks_for_backups_alone(
     continuous: Source, platform: Platform, instance: dg.DagsterInstance, lake_kafka: FakeKafka
 ) -> None:
@@ -174,6 +175,7 @@ def test_two_folds_are_told_as_one() -> None:
     assert both.detail == {"quarantined": 2, "positions_remembered": 4}
 
 
+@pytest.mark.slow
 def test_the_run_carries_tells_and_ends_when_its_sensor_is_off(
     continuous: Source, platform: Platform, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ def run(instance: dg.DagsterInstance, *, broken: bool) -> str:
     return folding.execute_in_process(instance=instance, raise_on_error=False).run_id
 
 
+@pytest.mark.slow
 def test_each_is_told_once_and_the_sixth_in_a_row_ends_it(instance: dg.DagsterInstance) -> None:
     told: list[str] = []
     run(instance, broken=True)  # Before anybody waits.

@@ -41,6 +41,7 @@ def run(instance: dg.DagsterInstance, *parts: dg.AssetsDefinition, location: str
     return str(dg.materialize([*parts], instance=instance, tags={OF_LOCATION: location}).run_id)
 
 
+@pytest.mark.slow
 def test_what_is_newest_stays(instance: dg.DagsterInstance, tmp_path: Path) -> None:
     both, old, foreign = run(instance, a, b), run(instance, a), run(instance, a, location="another")
     checked, newest = run(instance, a, never_red), run(instance, a)
@@ -61,6 +62,7 @@ def test_what_is_newest_stays(instance: dg.DagsterInstance, tmp_path: Path) -> N
     assert remove_old_runs(instance, OURS, ALL_DAYS, [NEVER_RED]) == 0
 
 
+@pytest.mark.slow
 def test_a_run_that_has_not_ended_stays(instance: dg.DagsterInstance) -> None:
     job = dg.define_asset_job("j").resolve(asset_graph=dg.Definitions(assets=[a]).resolve_asset_graph())
     begun = instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags={OF_LOCATION: OURS})
@@ -68,6 +70,7 @@ def test_a_run_that_has_not_ended_stays(instance: dg.DagsterInstance) -> None:
     assert instance.has_run(begun.run_id)
 
 
+@pytest.mark.slow
 def test_the_job_removes_what_its_location_has_left(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
     job, schedule = build_old_runs([NEVER_RED])
     monkeypatch.setenv(VARIABLE, "30")

@@ -17,6 +17,7 @@ print(os.getpriority(os.PRIO_PROCESS, 0))
 FORKED = ["cdc_assets.stack.preloaded"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tags", "modules", "niceness"),
     [

@@ -31,6 +31,7 @@ def test_once_a_day_is_once_a_day() -> None:
     assert {b - a for a, b in pairwise(times)} == {timedelta(days=1)}
 
 
+@pytest.mark.slow
 def test_a_table_has_the_rhythm_that_it_declares() -> None:
     """A table declared once a day was counted and compared at the rhythm of the source's other tables."""
     source = Source.model_validate(
@@ -105,6 +106,7 @@ def await_next_second() -> None:
     time.sleep(int(now) + 1 - now)
 
 
+@pytest.mark.slow
 def test_an_idle_source_is_counted_once_an_hour() -> None:
     """By the schedule's own evaluation: 24 counts an hour of two idle sources filled the list of runs."""
     source, minute = shop(), timedelta(minutes=1)
@@ -131,6 +133,7 @@ def test_an_idle_source_is_counted_once_an_hour() -> None:
         assert told(source, instance, after=5 * minute) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("found", "counted"),
     [
@@ -150,6 +153,7 @@ def test_what_is_red_or_was_looked_at_in_part_is_counted_at_each_tick(found: dic
         assert (told(source, instance, after=timedelta(minutes=5)) == "") is counted
 
 
+@pytest.mark.slow
 def test_no_run_begins_beside_one_of_the_same_job() -> None:
     source = shop()
     job = build_volumetry_job(source).name
@@ -163,6 +167,7 @@ def test_no_run_begins_beside_one_of_the_same_job() -> None:
         assert told(source, instance, after=timedelta(minutes=5)) == ""
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_to_carry_is_news() -> None:
     source = shop()
 

@@ -36,6 +36,7 @@ def test_once_it_warns_and_lasting_it_is_red(
     assert "but this lasts since" in (lasting.description or "")
 
 
+@pytest.mark.slow
 def test_how_long_it_may_last_is_declared(
     platform: Platform, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,6 +53,7 @@ def test_how_long_it_may_last_is_declared(
     assert check(patient, platform, instance)[1].severity == ERROR
 
 
+@pytest.mark.slow
 def test_it_hides_no_difference_and_a_comparison_ends_it(
     source: Source, platform: Platform, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

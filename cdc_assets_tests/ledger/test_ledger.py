@@ -171,6 +171,7 @@ def test_a_window_is_shown_whole_or_not_at_all(shop: Source, tmp_path: Path) -> 
     assert [(dt.datetime.fromisoformat(w["window_start"]), w["bronze"]) for w in found] == [(starts[1], 10), (hours, 5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong", [["--last", "soon"], ["--last", "99999999999d"], ["--plot", "/nowhere/x.png"], ["--again"], ["-o", "xml"]]
 )
@@ -235,6 +236,7 @@ def test_a_compacted_topic_is_named() -> None:
     assert topics_with_compaction(cluster, []) == frozenset()
 
 
+@pytest.mark.slow
 def test_the_picture(shop: Source, tmp_path: Path) -> None:
     rows = [pane(m, op, 5, "late" if m % 9 == 0 else "early") for m in range(240) for op in "cud"]
     write(tmp_path / "lake", rows)

@@ -69,6 +69,7 @@ def run(*arguments: str) -> tuple[int, list[dict[str, Any]]]:
     return done.exit_code, json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_the_command_does_what_its_dry_run_says(shop: Shop) -> None:
     for table in shop.ends:
         for _ in range(12):
@@ -108,6 +109,7 @@ def test_the_command_does_what_its_dry_run_says(shop: Shop) -> None:
     assert silver_committed(str(shop.silver("orders"))) is not None
 
 
+@pytest.mark.slow
 def test_a_table_that_cannot_be_read_stops_no_other(shop: Shop) -> None:
     for number in range(40):
         shop.append("orders" if number % 2 else "lines")
@@ -133,6 +135,7 @@ def test_a_table_of_another_name_is_refused(shop: Shop) -> None:
     assert "nothing" in done.output
 
 
+@pytest.mark.slow
 def test_the_asset_and_its_check_say_what_there_is(shop: Shop) -> None:
     for number in range(30):
         shop.append("orders" if number % 2 else "lines")

@@ -210,6 +210,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     return Lake(tmp_path, declare_source(tmp_path, monkeypatch, SOURCE, Source))
 
 
+@pytest.mark.slow
 def test_readers_say_the_same(lake: Lake) -> None:
     lake.grow()
     before, rows_before = lake.answers(), lake.rows()

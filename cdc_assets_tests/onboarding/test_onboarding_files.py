@@ -182,6 +182,7 @@ def test_what_is_taken_out_halfway_is_not_said_to_be_taken_back(file: Path) -> N
     assert Journal.of("shop").running is not None
 
 
+@pytest.mark.slow
 def test_two_who_begin_at_once_are_one_after_the_other(file: Path) -> None:
     file.write_text(FLUSH)
 

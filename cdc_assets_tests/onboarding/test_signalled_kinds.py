@@ -208,6 +208,7 @@ def final_state(world: ScriptedWorld) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_is_taken_in(begin: World, kind: str, route: Route) -> None:
@@ -230,6 +231,7 @@ def test_a_table_is_taken_in(begin: World, kind: str, route: Route) -> None:
     assert run.begin("erp", ["dbo.lines"], route) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "route"),
     [
@@ -253,6 +255,7 @@ def test_killed_at_each_call_and_resumed_it_ends_in_the_same_state(begin: World,
         assert final_state(world) == wanted, at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_killed_and_rolled_back_it_is_as_before(begin: World, kind: str, route: Route) -> None:

@@ -209,6 +209,7 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None
     assert "a source is a YAML mapping" in finding
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "path"),
     [

@@ -66,6 +66,7 @@ def declared(sources: list[BaseSource]) -> list[DeclaredConnector]:
         return [replace(each, config=with_public_text(each.config)) for each in declared_connectors(sources)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resource", ["mirrormaker2", "connector"])
 @pytest.mark.parametrize("authentication", ["none", "tls"])
 def test_what_is_rendered_is_what_is_declared_wherever_it_runs(resource: str, authentication: str) -> None:

@@ -79,6 +79,7 @@ def test_check_fails_with_the_difference_and_only_then(tmp_path: Path, monkeypat
     assert "-    plugin.name: wal2json\n+    plugin.name: pgoutput\n" in edited.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", ["incremental", "temporary"])
 def test_git_applies_the_commits_of_an_onboarding_in_order(tmp_path: Path, route: str) -> None:
     platform = deployment()
@@ -107,6 +108,7 @@ def test_git_applies_the_commits_of_an_onboarding_in_order(tmp_path: Path, route
     assert "shop.public.lines" in commits[0].patch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", ["incremental", "temporary"])
 def test_a_dry_run_prints_every_commit_and_git_applies_them_in_the_repositorys_root(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, route: str

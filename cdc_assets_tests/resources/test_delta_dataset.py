@@ -30,6 +30,7 @@ def test_a_dataset_is_read_by_pyarrow_itself(name: str, tmp_path: Path, monkeypa
     assert older.to_table().to_pylist() == [{"id": 1, "day é%": "a/b c%25"}, {"id": 2, "day é%": "a/b c%25"}]
 
 
+@pytest.mark.slow
 def test_nobody_else_asks_delta_rs_for_pyarrow() -> None:
     asked = {"to_pyarrow_dataset", "to_pyarrow_table", "to_pandas"}
     files = [f for folder in ("cdc_assets", "spark") for f in (ROOT / folder).rglob("*.py")]

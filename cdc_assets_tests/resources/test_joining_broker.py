@@ -29,6 +29,7 @@ def asked_often(question: Callable[[], object]) -> None:
         question()
 
 
+@pytest.mark.slow
 def test_a_cluster_without_brokers_is_told(broker: JoiningBroker) -> None:
     cluster = KafkaCluster(f"127.0.0.1:{broker.port}", timeout=1)
     with pytest.raises(KafkaError, match=rf"Kafka at 127\.0\.0\.1:{broker.port}"):

@@ -41,6 +41,7 @@ def an_entry(root: Path) -> Path:
     return next((root / "shop/platform-state/log").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", [second_object, a_part], ids=["data", "platform"])
 @pytest.mark.parametrize("damage", [flip, cut_short, Path.unlink])
 def test_bit_rot_truncation_and_absence_are_named(
@@ -66,6 +67,7 @@ def test_a_flipped_entry_is_named(backed_up: Path) -> None:
     assert str(file.relative_to(backed_up)) in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "key", ["shop/orders/dt=2026-01-01/hr=01/x.json.gz", "shop/notes/a.txt", "shop/platform-state/b", "shop/c"]
 )
@@ -77,6 +79,7 @@ def test_foreign_objects_are_named(backed_up: Path, key: str) -> None:
     assert [each.startswith(f"{key} is ") for row in told for each in row["damage"]] == [True]
 
 
+@pytest.mark.slow
 def test_a_table_that_was_taken_out_is_read_as_well(backed_up: Path, tmp_path: Path) -> None:
     file = tmp_path / "sources/shop.yaml"
     file.write_text(file.read_text().replace(", {name: public.customers}", ""))

@@ -55,6 +55,7 @@ def told(source: Source, lake: Path) -> tuple[bool, str]:
     return found.passed, found.description or ""
 
 
+@pytest.mark.slow
 def test_the_check_is_red_without_a_drill_after_one_that_differs_and_when_it_is_old(drilled: Source, tmp_path: Path) -> None:
     def note(days: float, **facts: object) -> Drill:
         drill = Drill("shop", time.time() - days * DAY, 90.0, 1234, (DrilledTable("orders", 3, 10, **facts),))  # type: ignore[arg-type]

@@ -72,6 +72,7 @@ def quietly(_: str) -> None:
     pass
 
 
+@pytest.mark.slow
 def test_ids_and_versions_come_back_by_import(kept: ObjectStore, declare: Declare, registry: ImportRegistry) -> None:
     source = declare(registry.url)
     assert [plan.to_json()["ids"] for plan in plan_subjects(kept, source)] == [[1, 4], [2, 7, 1]]
@@ -84,6 +85,7 @@ def test_ids_and_versions_come_back_by_import(kept: ObjectStore, declare: Declar
     assert restore_subjects(kept, source, quietly) == []
 
 
+@pytest.mark.slow
 def test_what_a_killed_call_has_left_is_gone_on_from(kept: ObjectStore, declare: Declare, registry: ImportRegistry) -> None:
     source, registry.posts_until_it_fails = declare(registry.url), 3
     with pytest.raises(SubjectsError, match="answers 500"):
@@ -97,6 +99,7 @@ def test_what_a_killed_call_has_left_is_gone_on_from(kept: ObjectStore, declare:
     assert (left.subject, left.missing, registry.in_import) == (KEY, (), set())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("there", "reason"),
     [

@@ -132,6 +132,7 @@ def _past(lake: str, shop: Source, table: str) -> list[dict[str, Any]]:
     return held(path, table) if DeltaTable.is_deltatable(path) else []
 
 
+@pytest.mark.slow
 def test_what_is_old_goes_and_comes_back_to_the_letter(
     full: Original, store: ObjectStore, reader: Reader, expire: Expire, shop: Source
 ) -> None:
@@ -151,6 +152,7 @@ def test_what_is_old_goes_and_comes_back_to_the_letter(
     assert expire(LATER + 2 * DAY).rows_removed == 0, "nothing else is old by then"
 
 
+@pytest.mark.slow
 def test_the_floor_rises_and_the_backup_goes_on(
     full: Original, store: ObjectStore, reader: Reader, expire: Expire, shop: Source
 ) -> None:
@@ -174,6 +176,7 @@ def test_the_floor_rises_and_the_backup_goes_on(
     assert verify_backup(store, source="shop", table="orders", bronze_path=full.path).ok
 
 
+@pytest.mark.slow
 def test_an_epoch_takes_those_before_it_along(
     full: Original, store: ObjectStore, reader: Reader, expire: Expire, shop: Source
 ) -> None:
@@ -192,6 +195,7 @@ def test_an_epoch_takes_those_before_it_along(
     assert whole(shop, full) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("behind", ["silver", "counted"])
 def test_nobody_is_left_behind(full: Original, store: ObjectStore, reader: Reader, expire: Expire, behind: str) -> None:
     then = bronze_committed(full.path)
@@ -202,6 +206,7 @@ def test_nobody_is_left_behind(full: Original, store: ObjectStore, reader: Reade
     assert len(held(full.path, "orders")) == 500
 
 
+@pytest.mark.slow
 def test_without_a_fold_a_count_or_age_nothing_goes(
     original: Original, store: ObjectStore, reader: Reader, expire: Expire
 ) -> None:
@@ -213,6 +218,7 @@ def test_without_a_fold_a_count_or_age_nothing_goes(
     assert expire().rows_removed == 2812
 
 
+@pytest.mark.slow
 def test_a_record_in_the_middle_that_is_young_holds_those_behind_it(
     original: Original, store: ObjectStore, reader: Reader, expire: Expire
 ) -> None:
@@ -239,6 +245,7 @@ def _lose_manifest(root: Path) -> None:
     sorted((root / "shop/orders/_manifests").iterdir())[1].unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [_flip, _lose, _lose_manifest])
 def test_what_the_backup_has_damaged_stays(
     full: Original, root: Path, expire: Expire, damage: Callable[[Path], None], shop: Source
@@ -251,6 +258,7 @@ def test_what_the_backup_has_damaged_stays(
     assert "backup is" in done.given_up["old records of orders"]
 
 
+@pytest.mark.slow
 def test_a_row_that_differs_from_the_backup_stays(full: Original, expire: Expire) -> None:
     """Somebody has changed bronze, or the backup's object and its manifest."""
     table = DeltaTable(full.path)
@@ -262,6 +270,7 @@ def test_a_row_that_differs_from_the_backup_stays(full: Original, expire: Expire
     assert done.rows_removed == 1200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_kill_at_the_commit(
     full: Original, expire: Expire, monkeypatch: pytest.MonkeyPatch, when: str, store: ObjectStore
@@ -283,6 +292,7 @@ def test_a_kill_at_the_commit(
     assert verify_backup(store, source="shop", table="orders", bronze_path=full.path).ok
 
 
+@pytest.mark.slow
 def test_a_writer_that_comes_between_gives_it_up(full: Original, expire: Expire, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has rewritten a file of which a part was to go."""
     take = rewriting.turn
@@ -309,6 +319,7 @@ def test_an_object_damaged_since_stops_who_asks_for_it(full: Original, root: Pat
     assert not DeltaTable.is_deltatable(names.past_path(Platform().lake, shop, shop.table("orders")))
 
 
+@pytest.mark.slow
 def test_the_only_holder_is_not_left_and_not_removed(
     full: Original, expire: Expire, shop: Source, local_store: ObjectStore
 ) -> None:
@@ -320,6 +331,7 @@ def test_the_only_holder_is_not_left_and_not_removed(
         remove_backup(Platform(), shop)
 
 
+@pytest.mark.slow
 def test_what_came_back_goes_a_day_later(full: Original, expire: Expire, shop: Source, tmp_path: Path) -> None:
     expire()
     bring_back(Platform(), shop, shop.table("orders"), quietly)
@@ -343,6 +355,7 @@ def test_a_task_reads_on_over_it(full: Original, store: ObjectStore, reader: Rea
     assert tail.of_table("orders")["offset"].to_pylist() == [909, 910, 911, 912, 913]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(n, marks=pytest.mark.all) for n in range(3, 30))])
 def test_any_course_of_appends_backups_and_days(
     seed: int, original: Original, store: ObjectStore, reader: Reader, expire: Expire, shop: Source

@@ -40,6 +40,7 @@ def test_a_dry_run_says_what_there_is_and_writes_nothing(lake: Path, root: Path)
     assert "is missing" in said
 
 
+@pytest.mark.slow
 def test_without_spark_bronze_comes_back(lake: Path, original: Original) -> None:
     code, told, said = cdc("restore", "shop", "customers")
     assert (code, [row["table"] for row in told]) == (0, ["customers"])
@@ -49,6 +50,7 @@ def test_without_spark_bronze_comes_back(lake: Path, original: Original) -> None
     assert held(str(lake / "bronze/shop"), *TABLES) == held(original.path, *TABLES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -118,6 +120,7 @@ def test_a_drill_says_what_it_would_do(lake: Path, root: Path, shop: Source) -> 
     assert (code, "give it without --last and --keep" in said) == (2, True)
 
 
+@pytest.mark.slow
 def test_the_job_shows_the_plan_and_restores_when_told_to(
     lake: Path, shop: Source, original: Original, monkeypatch: pytest.MonkeyPatch
 ) -> None:

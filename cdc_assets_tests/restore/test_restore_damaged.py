@@ -34,6 +34,7 @@ def backed_up(store: ObjectStore, original: Original) -> ObjectStore:
     return store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_an_object_is_named_and_the_other_tables_are_restored(
     backed_up: ObjectStore, original: Original, ask: Ask, root: Path, damage: str
@@ -54,6 +55,7 @@ def test_an_object_is_named_and_the_other_tables_are_restored(
     assert_same(original, request.path, *TABLES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_the_rest_of_its_table_is_restored_where_that_is_asked_for(
     backed_up: ObjectStore, original: Original, ask: Ask, root: Path, damage: str
@@ -72,6 +74,7 @@ def test_the_rest_of_its_table_is_restored_where_that_is_asked_for(
     assert (now.records, now.positions) == (len(rest), was.positions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("skip", [False, True])
 @pytest.mark.parametrize("what", ["missing", "no manifest"])
 def test_a_manifest_is_named(backed_up: ObjectStore, ask: Ask, root: Path, what: str, skip: bool) -> None:
@@ -87,6 +90,7 @@ def test_a_manifest_is_named(backed_up: ObjectStore, ask: Ask, root: Path, what:
     assert plan_bronze(ask(backed_up, "other"))[0].damage == orders.damage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["../other/x.json.gz", "shop/customers/dt=1/hr=1/{name}", "shop/orders/../customers/{name}"])
 def test_a_manifest_that_names_what_is_not_of_its_table(backed_up: ObjectStore, ask: Ask, root: Path, key: str) -> None:
     manifest = max((root / "shop/orders/_manifests").iterdir())

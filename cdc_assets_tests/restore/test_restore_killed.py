@@ -21,6 +21,7 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_groups, "_RECORDS", 600)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after_effect", [False, True])
 def test_at_any_question_to_the_store(store: ObjectStore, original: Original, ask: Ask, after_effect: bool) -> None:
     fill(original)
@@ -58,6 +59,7 @@ def steps(patch: pytest.MonkeyPatch, act: Callable[[int], bool]) -> None:
         around(kept_groups.KeptGroups, name)
 
 
+@pytest.mark.slow
 def test_at_any_write_into_the_lake(store: ObjectStore, original: Original, ask: Ask) -> None:
     fill(original)
     original.back_up(store, *TABLES)
@@ -81,6 +83,7 @@ def killed_steps(store: ObjectStore, ask: Ask) -> Iterator[int]:
     yield from seen
 
 
+@pytest.mark.slow
 def test_what_was_written_before_is_not_read_again(store: ObjectStore, original: Original, ask: Ask) -> None:
     fill(original)
     original.back_up(store, *TABLES)

@@ -42,6 +42,7 @@ def prefix(found: list[dict[str, Any]], point: RestorePoint) -> list[dict[str, A
     return kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [10, 400_000])
 @pytest.mark.parametrize(
     "point",

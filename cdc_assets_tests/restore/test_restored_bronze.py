@@ -63,6 +63,7 @@ def test_a_backup_that_ends_in_the_middle_of_a_batch_of_bronze(store: ObjectStor
     assert (state.positions, state.records) == ({0: 40}, 40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topic", ["the same", "made again", "behind a hole"])
 def test_epochs_go_on(store: ObjectStore, original: Original, ask: Ask, topic: str) -> None:
     """As the log counts them: those in one topic, those of a topic that was made again, and one that has no record yet."""
@@ -91,6 +92,7 @@ def test_a_table_that_never_had_a_record_is_known(store: ObjectStore, original: 
     assert states(request.path) == states(original.path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_any_log_comes_back(store: ObjectStore, original: Original, ask: Ask, seed: int) -> None:
     """Appends, backups of any size in between, and new topics, at random."""

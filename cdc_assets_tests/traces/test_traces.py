@@ -90,6 +90,7 @@ def test_a_cycle_is_a_trace_that_is_sent_once(posts: Posts) -> None:
     assert values["cdc/note"].string_value == "three"
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_says_why(posts: Posts) -> None:
     with dg.DagsterInstance.ephemeral() as instance:
         ticks = Ticks(instance)
@@ -103,6 +104,7 @@ def test_a_run_that_failed_says_why(posts: Posts) -> None:
     assert spans["bronze__shop__bronze_orders"].status.code == 1
 
 
+@pytest.mark.slow
 def test_what_a_collector_does_not_take_is_sent_again(posts: Posts) -> None:
     with dg.DagsterInstance.ephemeral() as instance:
         ticks = Ticks(instance)

@@ -14,8 +14,8 @@ from pyspark.sql import functions as sf
 
 from spark.delta.commits import Folded
 from spark.delta.floor import FLOOR, Floor, parse_floors
-from spark.delta.identifiers import table_at
 from spark.delta.log import history
+from spark.delta.table_properties import read_property
 from spark.errors import BronzeExpiredError, quantity
 from spark.specs import SilverSpec
 
@@ -28,8 +28,7 @@ def rows_in_log(session: SparkSession, spec: SilverSpec, version: int) -> DataFr
 
 def all_floors(session: SparkSession, bronze_path: str) -> dict[str, Floor]:
     """What is gone of a change log by now, by topic."""
-    found = session.sql(f"SHOW TBLPROPERTIES {table_at(bronze_path)}").where(sf.col("key") == FLOOR).first()
-    return parse_floors(found.value if found is not None else None)
+    return parse_floors(read_property(session, bronze_path, FLOOR))
 
 
 def table_floors(session: SparkSession, spec: SilverSpec) -> dict[str, Floor]:

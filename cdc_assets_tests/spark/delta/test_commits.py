@@ -48,6 +48,7 @@ def interleaved(moves: list[tuple[int, int, bool]]) -> tuple[list[tuple[int, str
     return log, ends
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.booleans()), min_size=1, max_size=25))
 def test_concurrent_appends_all_count(moves: list) -> None:
     log, ends = interleaved(moves)

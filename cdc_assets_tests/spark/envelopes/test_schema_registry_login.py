@@ -95,6 +95,7 @@ def test_a_password_in_the_registry_is_refused_unseen(tmp_path: Path) -> None:
         assert "canary" not in str(refused.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 3])
 def test_no_message_shows_it(place: str, number: int) -> None:
     with pytest.raises(SchemaRegistryError) as error:

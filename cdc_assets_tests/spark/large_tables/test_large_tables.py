@@ -14,6 +14,7 @@ from spark.errors import LeftToSparkError
 from spark.large_tables import vector_merge
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [0, 1, 2, 8, *(pytest.param(seed, marks=pytest.mark.all) for seed in (3, 4, 5, 6, 7, 9, 10, 11))]
 )
@@ -31,6 +32,7 @@ def test_the_table_holds_what_the_changes_say(tmp_path: Path, monkeypatch: pytes
     assert all(each["cardinality"] > 0 for each in vectors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_delta_rs", [False, True])
 @pytest.mark.parametrize("seed", [20, 21, pytest.param(22, marks=pytest.mark.all)])
 def test_files_with_a_changed_row_are_written_anew(
@@ -55,6 +57,7 @@ def test_a_checkpoint_comes_as_often_as_the_table_says(tmp_path: Path) -> None:
     table.check()
 
 
+@pytest.mark.slow
 def test_more_rows_than_an_array_of_a_bitmap_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vector_merge, "_SMALL_BYTES", 0)
     table = LargeTable(str(tmp_path), 0, keys=("a",))

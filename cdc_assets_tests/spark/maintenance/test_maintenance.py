@@ -74,6 +74,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vector_merge, "_SMALL_BYTES", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.all) for seed in range(1, 10))])
 def test_a_table_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eager: None, seed: int) -> None:
     table, choice, mortal = Silver(tmp_path, seed), random.Random(seed), Mortal(monkeypatch)
@@ -131,6 +132,7 @@ class Bronze:
         assert {topic: count for (topic, _), count in held.items()} == {t: e for t, e in self.ends.items() if e}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.all) for seed in range(1, 6))])
 def test_bronze_says_the_same_and_gives_the_news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eager: None, seed: int) -> None:
     bronze, choice, mortal = Bronze(tmp_path, seed), random.Random(seed), Mortal(monkeypatch)
@@ -193,6 +195,7 @@ def test_news_of_a_table_that_was_idle_hold_nothing_that_is_gone(tmp_path: Path,
     bronze.check()
 
 
+@pytest.mark.slow
 def test_a_writer_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eager: None) -> None:
     """It changes a file that is being written anew: its commit stands, and the new file goes."""
     table = Silver(tmp_path, 4, ("a",))

@@ -34,6 +34,7 @@ def positions(connector: Connector) -> list[tuple[tuple[int, int, int, int], int
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [300, pytest.param(1500, marks=pytest.mark.all)])
 def test_the_highest_position_of_a_key_is_its_state(times: int) -> None:
     @settings(max_examples=times, deadline=None, suppress_health_check=[HealthCheck.too_slow])
