@@ -12,6 +12,10 @@ class DagsterAwayError(CdcAssetsError):
     """Dagster's webserver does not answer, or refuses the question."""
 
 
+class DagsterSilentError(DagsterAwayError):
+    """It does not answer: it starts, or is down."""
+
+
 class DagsterAnswers:
     """Questions to the webserver at `url` (default: CDC_DAGSTER_URL); each is answered within `seconds`."""
 
@@ -36,7 +40,7 @@ class DagsterAnswers:
                 raise DagsterAwayError(f"Dagster's webserver at {self.url} refuses: {response.text.strip()[:200]}")
             answer = response.json()
         except (httpx.HTTPError, ValueError) as error:
-            raise DagsterAwayError(
+            raise DagsterSilentError(
                 f"Dagster's webserver at {self.url} does not answer: {error or type(error).__name__}"
             ) from error
         if not answer.get("data") or answer.get("errors"):

@@ -20,6 +20,7 @@ from cdc_assets.alerts.channels import load_channels
 from cdc_assets.cli import app
 from cdc_assets.defs.sensors import alerts as sensor
 from cdc_assets.errors import AlertsError
+from cdc_assets.resources.dagster_answers import DagsterAnswers
 from cdc_assets.volumetry.check_verdicts import FAILED, PASSED, CheckVerdict
 from cdc_assets_tests.support.lake.jvm import free_port
 from cdc_assets_tests.support.posts import Posts, posts_server
@@ -128,6 +129,19 @@ def test_a_channel_that_is_away_is_told_later_and_the_others_are_not_told_twice(
     ticks.tick(RED)
     assert sorted(path for path, _ in posts.bodies) == ["/pager", "/slack"]
     assert len(mails.messages) == 1
+
+
+def test_a_webserver_that_does_not_answer_yet_is_waited_for(ticks: Ticks, posts: Posts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon ticks before it, each time a stack starts: a tick that fails then is red in Dagster for nothing."""
+    ticks.tick(GREEN)
+    before = ticks.cursor
+    with monkeypatch.context() as patch:
+        patch.setattr(sensor, "check_verdicts", lambda asked: asked.ask("{ version }"))
+        patch.setattr(sensor, "DagsterAnswers", lambda: DagsterAnswers("http://127.0.0.1:9"))
+        assert "http://127.0.0.1:9 does not answer" in ticks.tick()
+    assert ticks.cursor == before
+    ticks.tick(RED)
+    assert len([path for path, _ in posts.bodies if path == "/slack"]) == 1
 
 
 @dg.op

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cdc_assets.cli.test_tally import last_line, part_minutes, read_tally
 
 TESTS = """

@@ -22,7 +22,7 @@ from cdc_assets.defs.runbook import runbook
 from cdc_assets.defs.step_failures import step_failures
 from cdc_assets.errors import AlertsError
 from cdc_assets.quantity import quantity
-from cdc_assets.resources.dagster_answers import DagsterAnswers
+from cdc_assets.resources.dagster_answers import DagsterAnswers, DagsterSilentError
 from cdc_assets.volumetry.check_verdicts import CheckVerdict, check_verdicts
 
 _TICK_SECONDS = 30
@@ -44,7 +44,11 @@ def build_alert_sensors() -> list[dg.SensorDefinition]:
     def alerts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         known = {name: as_told(each) for name, each in json.loads(context.cursor or "{}").items()}
         since = min((each.runs_up_to for each in known.values()), default=time.time())
-        verdicts, runs = check_verdicts(DagsterAnswers()), runs_failed_since(context.instance, since)
+        try:
+            verdicts, runs = check_verdicts(DagsterAnswers()), runs_failed_since(context.instance, since)
+        except DagsterSilentError as error:
+            # As a stack starts, the daemon ticks before the webserver answers. The cursor stays, so nothing is lost.
+            return dg.SensorResult(skip_reason=f"nothing told yet, told at a later tick: {error}", cursor=context.cursor)
         found, away = tell(load_channels(Path(named)), known, verdicts, runs, now=time.time())
         for reason in away:
             context.log.error("%s; told again at the next tick", reason)
