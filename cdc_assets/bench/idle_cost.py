@@ -1,14 +1,11 @@
-"""What the whole stack takes while nothing changes: shares of a core, and memory."""
+"""What processes take: seconds of a core, and memory."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 
 import psutil
-
-from cdc_assets.bench.carry import Took
 
 _GB = 1e9
 
@@ -55,16 +52,3 @@ def memory_gb(root: int) -> float:
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             total += process.memory_full_info().pss
     return total / _GB
-
-
-def watch(supervisor: int, *, seconds: float, windows: int, say: Callable[[str], None]) -> tuple[list[Took], list[Took]]:
-    """By window: shares of a core with the CPU seconds behind them, and gigabytes."""
-    cores, memory = [], []
-    for number in range(windows):
-        say(f"at rest: window {number + 1} of {windows}, {seconds:.0f} s each")
-        began, before = time.monotonic(), cpu_by_process(supervisor)
-        time.sleep(seconds)
-        used = cpu_between(before, cpu_by_process(supervisor))
-        cores.append(Took(used / (time.monotonic() - began), used))
-        memory.append(Took(memory_gb(supervisor), used))
-    return cores, memory

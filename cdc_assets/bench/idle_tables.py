@@ -7,17 +7,15 @@ from collections.abc import Iterator
 import yaml
 
 from cdc_assets import settings
-from cdc_assets.bench import idle_cost
+from cdc_assets.bench.at_rest import at_rest
 from cdc_assets.bench.carry import append_and_fold
 from cdc_assets.bench.example_sources import run_cdc
 from cdc_assets.bench.figures import Figure
 from cdc_assets.bench.measurement import Measurement
-from cdc_assets.bench.stack_dagster import await_rest, open_instance
 from cdc_assets.errors import BenchError
 from cdc_assets.quantity import quantity
 
 _TABLES, _ROWS = 500, 100
-_SECONDS, _WINDOWS = 20.0, 4
 _TARGET = 0.3
 
 
@@ -37,8 +35,4 @@ def idle_tables(bench: Measurement) -> Iterator[Figure]:
     declared = yaml.safe_dump(source.model_dump(mode="json", exclude_unset=True), sort_keys=False)
     (settings.sources_folder() / f"{source.name}.yaml").write_text(declared, encoding="utf-8")
     run_cdc("reload")
-    with open_instance(bench.stack.home) as instance:
-        await_rest(instance)
-    cores, memory = idle_cost.watch(bench.stack.supervisor, seconds=_SECONDS, windows=_WINDOWS, say=bench.say)
-    yield Figure(f"at rest with {name}: cores", cores[1:], cores[:1], target=bench.asked.target(_TARGET), unit="cores")
-    yield Figure(f"at rest with {name}: memory", memory[1:], memory[:1], unit="GB")
+    yield from at_rest(bench, f"at rest with {name}", cores=_TARGET)

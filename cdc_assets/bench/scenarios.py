@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cdc_assets.bench import idle_cost
+from cdc_assets.bench.at_rest import rest
 from cdc_assets.bench.backup_rate import backup
 from cdc_assets.bench.carrying import cycle, first_load, many
-from cdc_assets.bench.figures import Figure
 from cdc_assets.bench.growth import growth
 from cdc_assets.bench.idle_tables import idle_tables
 from cdc_assets.bench.larger_table import larger_table
 from cdc_assets.bench.latency import busy_latency, continuous_latency, latency
-from cdc_assets.bench.measurement import Measurement, Run
+from cdc_assets.bench.measurement import Run
 from cdc_assets.bench.reconcile_cost import reconcile
 from cdc_assets.bench.sensor_tick import tick
 from cdc_assets.bench.sustained import steady_load
@@ -22,15 +21,7 @@ from cdc_assets.bench.verbs import verbs
 from cdc_assets.bench.year import year
 from cdc_assets.errors import BenchError
 
-_REST_SECONDS, _REST_WINDOWS = 20.0, 4
 _LARGE = 5_000_000
-
-
-def rest(bench: Measurement) -> Iterator[Figure]:
-    """The whole stack while nobody changes anything; the first window does not count."""
-    cores, memory = idle_cost.watch(bench.stack.supervisor, seconds=_REST_SECONDS, windows=_REST_WINDOWS, say=bench.say)
-    yield Figure("at rest: cores", cores[1:], cores[:1], target=bench.asked.target(0.15), unit="cores")
-    yield Figure("at rest: memory", memory[1:], memory[:1], target=bench.asked.target(3.0), unit="GB")
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from cdc_assets.bench.at_rest import watch
 from cdc_assets.bench.carry import Took
 from cdc_assets.bench.events import SCHEMA, event_text, key_text
 from cdc_assets.bench.figures import Figure
-from cdc_assets.bench.idle_cost import cpu_between, watch
+from cdc_assets.bench.idle_cost import cpu_between
 from cdc_assets.bench.scenarios import SCENARIOS
 from cdc_assets.cli import app
 
