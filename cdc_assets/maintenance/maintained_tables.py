@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cdc_assets import names
+from cdc_assets.maintenance.kept_quarantine import find_settled_records
 from cdc_assets.maintenance.kept_windows import find_old_windows
 from cdc_assets.maintenance.named_versions import find_named_versions
 from cdc_assets.registry.base_table import Table
@@ -30,27 +31,35 @@ class MaintainedTable:
 
 def tables_in_lake(lake: str, source: BaseSource) -> list[MaintainedTable]:
     """Those that there are by now: bronze, each table's silver, history and quarantine, windows, the ledger, the cuts."""
+    root, named = lake.rstrip("/"), find_named_versions(lake, source)
     seconds = source.maintenance.time_travel.total_seconds()
     needed = max(seconds, source.cuts.keep.total_seconds() if source.cuts else 0.0)
+    found = []
+    for spec in _specs(lake, source):
+        if open_folder(spec.path).has_files(LOG):
+            name = spec.path.removeprefix(f"{root}/")
+            own = replace(spec, time_travel=seconds, needed_seconds=needed, named=named.get(name, ()))
+            found.append(MaintainedTable(name, own))
+    return found
+
+
+def _specs(lake: str, source: BaseSource) -> Iterator[MaintenanceSpec]:
+    """What is of each table its own; that it is there is not said."""
     counted = ledger_counted(names.ledger_path(lake, source))
     of_silver = {table.name: _needs_of_silver(lake, source, table, counted) for table in source.tables}
-    found = [(names.bronze_path(lake, source), tuple(_needs_of_bronze(lake, source, of_silver)))]
+    yield MaintenanceSpec(names.bronze_path(lake, source), needs=tuple(_needs_of_bronze(lake, source, of_silver)))
     for table in source.tables:
-        found.append((names.silver_path(lake, source, table), of_silver[table.name]))
-        found += [(path(lake, source, table), ()) for path in (names.history_path, names.quarantine_path)]
-    ledger = names.ledger_path(lake, source)
-    found.append((ledger, ()))
-    found.append((names.cuts_path(lake, source), ()))
-    found += [(path, ()) for each in windows_of(source) for path in (each.spec(lake).path, each.spec(lake).panes_path)]
-    root, old, named = lake.rstrip("/"), find_old_windows(lake, source), find_named_versions(lake, source)
-    specs = {
-        path.removeprefix(f"{root}/"): MaintenanceSpec(
-            path, seconds, needs, old_windows=old if path == ledger else None, needed_seconds=needed
-        )
-        for path, needs in found
-        if open_folder(path).has_files(LOG)
-    }
-    return [MaintainedTable(name, replace(spec, named=named.get(name, ()))) for name, spec in specs.items()]
+        silver = names.silver_path(lake, source, table)
+        yield MaintenanceSpec(silver, needs=of_silver[table.name])
+        yield MaintenanceSpec(names.history_path(lake, source, table))
+        # Whoever folds the table writes its quarantine too, in silver's turn.
+        settled = find_settled_records(lake, source, table)
+        yield MaintenanceSpec(names.quarantine_path(lake, source, table), settled=settled, writers=silver)
+    yield MaintenanceSpec(names.ledger_path(lake, source), old_windows=find_old_windows(lake, source))
+    yield MaintenanceSpec(names.cuts_path(lake, source))
+    for each in windows_of(source):
+        yield MaintenanceSpec(each.spec(lake).path)
+        yield MaintenanceSpec(each.spec(lake).panes_path)
 
 
 def _needs_of_bronze(lake: str, source: BaseSource, of_silver: Mapping[str, tuple[Need, ...]]) -> Iterator[Need]:

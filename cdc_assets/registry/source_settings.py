@@ -18,7 +18,7 @@ from cdc_assets.registry.schema_registry import SchemaRegistry
 from cdc_assets.registry.value_forms import ValueForms
 
 LEAST_KEPT, LEAST_TIME_TRAVEL, LEAST_DRILL = timedelta(days=30), timedelta(hours=1), timedelta(hours=1)
-LEAST_IN_BRONZE = timedelta(days=7)
+LEAST_IN_BRONZE, LEAST_IN_QUARANTINE = timedelta(days=7), timedelta(days=1)
 
 
 def refuse_settings_of_lake(
@@ -267,6 +267,18 @@ class Freshness(Declared):
 
 
 class Quarantine(Declared):
-    """How many records of a table may be in quarantine before the table stops. 0 stops it at the first one."""
+    """How many records of a table may be in quarantine before the table stops. 0 stops it at the first one.
+
+    A record that was redriven leaves the quarantine `keep` after that, and without `keep` never. Open records and those that
+    were given up stay (docs/how-to/maintenance.md).
+    """
 
     max_records: int = Field(default=1000, ge=0)
+    keep: Duration | None = None
+
+    @field_validator("keep")
+    @classmethod
+    def _is_seen_by_a_person(cls, value: timedelta | None) -> timedelta | None:
+        if value is not None and value < LEAST_IN_QUARANTINE:
+            raise ValueError(f"keep: {LEAST_IN_QUARANTINE.days}d at least: until then one sees what became of a record")
+        return value

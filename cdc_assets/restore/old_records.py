@@ -274,16 +274,15 @@ def _rows_of(batches: Sequence[_Batch], bronze: Any, topic: str) -> pa.Table:
 
 def _after(floor: Floor, batch: _Batch, table: str) -> Floor:
     """The floor behind a batch."""
-    import pyarrow.compute as pc
-
-    unplaced = _by_partition(batch.rows.filter(pc.is_null(batch.rows["position"])))
+    placed = batch.rows["position"]
     return Floor(
         table,
         batch.epoch,
         dict(batch.manifest.positions),
         _with_more(floor.counts, batch.epoch, _by_partition(batch.rows)),
-        _with_more(floor.unplaced, batch.epoch, unplaced),
+        _with_more(floor.unplaced, batch.epoch, _by_partition(batch.rows.filter(placed.is_null()))),
         dict(Counter(floor.by_op) + Counter(batch.manifest.by_op)),
+        highest=floor.highest_with(max(placed.drop_null().to_pylist(), default=None)),
     )
 
 

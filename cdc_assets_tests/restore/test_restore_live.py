@@ -232,7 +232,6 @@ def test_a_damaged_object_is_named_and_left_out(chain: SmallChain, store: Object
     assert note.problem.startswith(f"{victim.relative_to(root)} has another content")
 
 
-@pytest.mark.all
 def test_the_asset_drills(chain: SmallChain, store: ObjectStore) -> None:
     source = back_up(chain, store)
     asset = build_drill_asset(source)

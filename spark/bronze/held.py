@@ -36,6 +36,12 @@ def table_floors(session: SparkSession, spec: SilverSpec) -> dict[str, Floor]:
     return {topic: floor for topic, floor in all_floors(session, spec.bronze_path).items() if floor.table == spec.table}
 
 
+def highest_gone(session: SparkSession, spec: SilverSpec) -> str | None:
+    """The highest position of the table that is gone; None where nothing is, or nobody knows."""
+    highest = [floor.highest for floor in table_floors(session, spec).values()]
+    return max(highest) if highest and all(highest) else None
+
+
 def all_rows(session: SparkSession, spec: SilverSpec, version: int) -> DataFrame:
     """Every row of the table, at a version that is not older than what is gone.
 

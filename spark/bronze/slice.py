@@ -13,7 +13,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.bronze.held import all_rows, rows_since
+from spark.bronze.held import all_rows, rows_in_log, rows_since
 from spark.delta.commits import Committed, Folded, fold
 from spark.delta.conditions import any_of
 from spark.delta.log import fold_history
@@ -30,6 +30,11 @@ def table_events(session: SparkSession, spec: SilverSpec, version: int) -> DataF
         BronzeExpiredError: bronze has not all of it any more.
     """
     return _row_events(all_rows(session, spec, version), spec)
+
+
+def events_from(session: SparkSession, spec: SilverSpec, version: int, lowest: str) -> DataFrame:
+    """The same of what the log holds, from a position on: all that there is, where what is gone lies below it."""
+    return _row_events(rows_in_log(session, spec, version).where(sf.col("position") >= lowest), spec)
 
 
 def _row_events(rows: DataFrame, spec: SilverSpec) -> DataFrame:

@@ -19,7 +19,10 @@ Counts = Mapping[int, Mapping[int, int]]
 
 @dataclass(frozen=True)
 class Floor:
-    """Of one topic. `unplaced` are those among `counts` that have no position. `at`: when it rose last, in seconds since 1970."""
+    """Of one topic. `unplaced` are those among `counts` that have no position. `at`: when it rose last, in seconds since 1970.
+
+    `highest` is the highest position that is gone; empty where nobody knows.
+    """
 
     table: str
     epoch: int
@@ -28,6 +31,7 @@ class Floor:
     unplaced: Counts = field(default_factory=dict)
     by_op: Mapping[str, int] = field(default_factory=dict)
     at: float = 0.0
+    highest: str = ""
 
     @property
     def records(self) -> int:
@@ -37,6 +41,10 @@ class Floor:
     def records_from(self, epoch: int) -> int:
         """Those of that epoch and later ones."""
         return sum(sum(each.values()) for of, each in self.counts.items() if of >= epoch)
+
+    def highest_with(self, position: str | None) -> str:
+        """The highest position that is gone, once this one is. A floor of an earlier release does not tell its own."""
+        return max(self.highest, position or "") if self.highest or not self.records else ""
 
     def is_within(self, epoch: int, positions: Mapping[int, int]) -> bool:
         """Whether somebody who has read the topic so far has read all that is gone."""
@@ -59,6 +67,7 @@ class Floor:
             "unplaced": {str(epoch): _text_keys(each) for epoch, each in sorted(self.unplaced.items())},
             "by_op": dict(sorted(self.by_op.items())),
             "at": self.at,
+            "highest": self.highest,
         }
 
     @classmethod
@@ -72,6 +81,7 @@ class Floor:
             {int(epoch): _int_keys(each) for epoch, each in data["unplaced"].items()},
             {str(op): int(count) for op, count in data["by_op"].items()},
             float(data["at"]),
+            data.get("highest", ""),
         )
 
 

@@ -8,7 +8,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.bronze.held import all_rows, rows_in_log, table_floors
+from spark.bronze.held import all_rows, highest_gone, rows_in_log, table_floors
 from spark.delta.conditions import any_of
 from spark.delta.floor import Floor
 from spark.envelopes.envelope import TOMBSTONE, UNKNOWN, kind
@@ -37,9 +37,21 @@ def slice_rows(session: SparkSession, spec: SilverSpec, cut: FoldsToCount) -> tu
 def _rows(session: SparkSession, spec: SilverSpec, cut: FoldsToCount) -> DataFrame:
     """Those of the table: rows before the slice are looked at only where events of keys came late."""
     version = cut.last.bronze_version
-    if has_rows_of(table_floors(session, spec), cut) and not (spec.keys and any(fold.late_events for fold in cut.folds)):
-        return rows_in_log(session, spec, version)
-    return all_rows(session, spec, version)
+    if not has_rows_of(table_floors(session, spec), cut):
+        return all_rows(session, spec, version)
+    rows = rows_in_log(session, spec, version)
+    if not (spec.keys and any(fold.late_events for fold in cut.folds)):
+        return rows
+    return rows if _is_above_gone(session, spec, cut, rows) else all_rows(session, spec, version)
+
+
+def _is_above_gone(session: SparkSession, spec: SilverSpec, cut: FoldsToCount, rows: DataFrame) -> bool:
+    """Whether no record of the slice is as old as what is gone: whatever decides that one is older then is in the log."""
+    gone = highest_gone(session, spec)
+    if gone is None:
+        return False
+    counted = rows.withColumn("epoch", _epoch(rows, cut)).where(_newer(cut) & (number(cut) >= 0))
+    return counted.where(sf.col("position") <= gone).isEmpty()
 
 
 def has_rows_of(floors: Mapping[str, Floor], cut: FoldsToCount) -> bool:

@@ -38,7 +38,7 @@ class Counted:
     uncounted: str = ""
     missing: dict[int, int] | None = None
     unsettled: str = ""
-    """Digest of the records below this place that were in quarantine, redriven or dropped when it was counted."""
+    """Digest of the records below this place that were in quarantine, open or given up, when it was counted."""
 
     def to_dict(self) -> dict[str, Any]:
         """As a JSON object."""

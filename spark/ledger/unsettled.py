@@ -1,4 +1,7 @@
-"""Whether what was counted of a table as quarantined is something else by now: redriven, given up, or found since."""
+"""Whether what was counted of a table as quarantined is something else by now: redriven, given up, or found since.
+
+A record that was redriven is no part of it: it left the open ones then, and may leave the quarantine later without a new fate.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,13 @@ from spark.specs import SilverSpec
 
 
 def signature(session: SparkSession, spec: SilverSpec, counted: Counted) -> str:
-    """A digest of the quarantine's records below the ledger's place, each with its state; empty where there are none.
+    """A digest of the open and given up records below the ledger's place, each with its state; empty where there are none.
 
     Only of a table that has ever set records aside.
     """
     state = sf.struct(sf.col("dropped_at").isNotNull(), sf.col("redriven_at").isNotNull())
-    below = quarantine.table(session, spec).where(number(FoldsToCount((), counted)) == -1)
+    standing = quarantine.table(session, spec).where("redriven_at IS NULL OR dropped_at IS NOT NULL")
+    below = standing.where(number(FoldsToCount((), counted)) == -1)
     one = sf.xxhash64("topic", "epoch", "partition", "offset", state)
     found = below.agg(sf.count("*").alias("n"), sf.bit_xor(one).alias("digest")).collect()[0]
     return f"{found.n}:{found.digest}" if found.n else ""

@@ -16,7 +16,7 @@ from spark.delta.delta_rs import open_delta
 from spark.delta.live_files import LiveTable, catch_up, read_live_table
 from spark.delta.put_commit import put_commit
 from spark.errors import LeftToSparkError
-from spark.maintenance import by_spark, old_records, old_windows, rewriting
+from spark.maintenance import by_spark, old_records, old_windows, rewriting, settled_records
 from spark.maintenance.expiry import find_expired, find_garbage, remove_garbage, remove_log
 from spark.maintenance.kept_properties import properties_to_set
 from spark.maintenance.log_files import LogFiles, list_log
@@ -40,20 +40,19 @@ TRIES = 3
 def plan(spec: MaintenanceSpec) -> MaintenancePlan:
     """What would be done now; nothing is changed."""
     try:
-        return _plan(spec)
+        return _plan(spec, *_look(spec.path))
     except LeftToSparkError as reason:
         return MaintenancePlan(None, left=str(reason))
 
 
-def _plan(spec: MaintenanceSpec) -> MaintenancePlan:
-    live, log = _look(spec.path)
+def _plan(spec: MaintenanceSpec, live: LiveTable, log: LogFiles) -> MaintenancePlan:
     kept = _find_kept(spec, log)
     named = _find_named(spec, live, log, kept)
     expired = _find_expired(spec.path, log, min([kept.version, *named]))
     garbage = find_garbage(spec.path, kept.version, named=named, work_seconds=spec.work_seconds)
     return MaintenancePlan(
         figures=figures_of(live, log),
-        rows=old_windows.count_old(spec.path, live, spec.old_windows) if spec.old_windows else 0,
+        rows=_count_rows(spec, live),
         rewrite_files=sum(map(len, rewriting.plan_bins(list(live.files.values())))),
         checkpoint=log.since_checkpoint >= CHECKPOINT_FROM,
         expire_commits=_commits_among(expired),
@@ -71,18 +70,22 @@ def maintain(spec: MaintenanceSpec, spark: BySpark | None = None) -> Maintained:
     try:
         live, log = _look(spec.path)
     except LeftToSparkError as reason:
-        return Maintained(None, None, given_up={"all": str(reason)})
-    before = figures_of(live, log)
-    rows = _attempt("rows", given_up, lambda: _remove_rows(spec, live)) or 0
-    rewritten = _attempt("rewrite", given_up, lambda: _rewrite(spec, live, spark)) or rewriting.Rewritten()
+        return Maintained(MaintenancePlan(None, left=str(reason)), given_up={"all": str(reason)})
+
+    def attempt(name: str, step: Callable[[], Answer]) -> Answer | None:
+        return _attempt(name, given_up, partial(_in_turn, spec.writers, step))
+
+    needed = _attempt("plan", given_up, lambda: _plan(spec, live, log))
+    rows = attempt("rows", lambda: _remove_rows(spec, live)) or 0
+    rewritten = attempt("rewrite", lambda: _rewrite(spec, live, spark)) or rewriting.Rewritten()
     if rewritten.given_up:
         given_up["rewrite"] = rewritten.given_up
-    _attempt("settings", given_up, lambda: _set_properties(spec, spark))
-    made = bool(_attempt("checkpoint", given_up, lambda: _make_checkpoint(spec.path)))
-    done = _attempt("expire", given_up, lambda: _expire(spec)) or Maintained(None, None)
+    attempt("settings", lambda: _set_properties(spec, spark))
+    made = bool(attempt("checkpoint", lambda: _make_checkpoint(spec.path)))
+    done = _attempt("expire", given_up, lambda: _expire(spec)) or Maintained()
     return replace(
         done,
-        before=before,
+        plan=needed,
         after=_figures(spec.path),
         rows_removed=rows,
         files_rewritten=rewritten.files,
@@ -110,6 +113,14 @@ def _attempt(name: str, given_up: dict[str, str], step: Callable[[], Answer]) ->
         return None
 
 
+def _in_turn(writers: str, step: Callable[[], Answer]) -> Answer:
+    """The step, in the turn of the table `writers` from its begin, where one is named."""
+    if not writers:
+        return step()
+    with rewriting.turn(writers):
+        return step()
+
+
 def _find_kept(spec: MaintenanceSpec, log: LogFiles) -> Need:
     """The oldest version that somebody reads and that is there, and who; nothing from there on is removed.
 
@@ -126,12 +137,19 @@ def _find_named(spec: MaintenanceSpec, live: LiveTable, log: LogFiles, kept: Nee
     return {each.version: each for each in own if log.oldest <= each.version < kept.version}
 
 
+def _count_rows(spec: MaintenanceSpec, live: LiveTable) -> int:
+    """Old records of a change log apart: these are known only once they are proven."""
+    found = old_windows.count_old(spec.path, live, spec.old_windows) if spec.old_windows else 0
+    return found + (settled_records.count_settled(spec.path, live, spec.settled) if spec.settled else 0)
+
+
 def _remove_rows(spec: MaintenanceSpec, live: LiveTable) -> int:
-    if spec.old_windows is None and spec.old_records is None:
+    if not (spec.old_windows or spec.old_records or spec.settled):
         return 0
     if reason := rewriting.only_by_spark(live):
         raise LeftToSparkError(reason)
     gone = old_windows.remove_old(spec.path, live, spec.old_windows) if spec.old_windows else 0
+    gone += settled_records.remove_settled(spec.path, live, spec.settled) if spec.settled else 0
     return gone + (old_records.remove_old(spec.path, live, spec.old_records) if spec.old_records else 0)
 
 
@@ -197,8 +215,6 @@ def _expire(spec: MaintenanceSpec) -> Maintained:
     names = _find_expired(spec.path, log, min([kept.version, *named]))
     remove_log(spec.path, names)
     return Maintained(
-        None,
-        None,
         commits_expired=_commits_among(names),
         files_removed=len(garbage.files),
         bytes_removed=garbage.bytes,

@@ -10,6 +10,7 @@ from spark.maintenance.look import TableFigures
 from spark.maintenance.needs import NamedVersion, Need
 from spark.maintenance.old_records import OldRecords
 from spark.maintenance.old_windows import OldWindows
+from spark.maintenance.settled_records import SettledRecords
 
 TWO_DAYS = 172_800.0
 
@@ -19,7 +20,8 @@ class MaintenanceSpec:
     """One table. `time_travel`: seconds for which older versions can be read. `needs`: versions that others still
     read, with all since. `work_seconds`: a file that no commit names may be a writer's for so long. `old_windows`: of a ledger,
     what goes. `named`: older versions that stay, each by itself; those between them may lose their files. `needed_seconds`: for
-    how long any version may be needed, so that nobody's VACUUM takes younger files. `old_records`: of a change log, what goes."""
+    how long any version may be needed, so that nobody's VACUUM takes younger files. `old_records`: of a change log, what goes.
+    `settled`: of a quarantine, what goes. `writers`: the table by whose turn this one is written; its own where that is empty."""
 
     path: str
     time_travel: float = TWO_DAYS
@@ -29,6 +31,8 @@ class MaintenanceSpec:
     named: tuple[NamedVersion, ...] = ()
     needed_seconds: float = 0.0
     old_records: OldRecords | None = None
+    settled: SettledRecords | None = None
+    writers: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,10 +65,10 @@ class MaintenancePlan:
 
 @dataclass(frozen=True)
 class Maintained:
-    """What was done for a table; `given_up` says of a step why it was not done this time."""
+    """What was done for a table; `given_up` says of a step why it was not done this time. `plan` is what it needed before."""
 
-    before: TableFigures | None
-    after: TableFigures | None
+    plan: MaintenancePlan | None = None
+    after: TableFigures | None = None
     rows_removed: int = 0
     files_rewritten: int = 0
     files_written: int = 0

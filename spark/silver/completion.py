@@ -20,6 +20,7 @@ from spark.silver import key_changes, quarantine
 from spark.silver.batch import Newest, SilverRun, part_of_row, set_aside
 from spark.silver.changes import key_slots
 from spark.silver.fold import FACTS, POSITION, after_truncate, fold_per_key, mark_problems, not_of_keys, of_keys
+from spark.silver.late_in_log import fold_events_in_log
 from spark.silver.partial_rows import without_row
 from spark.silver.problems import MOVED
 from spark.silver.table import soft
@@ -61,10 +62,16 @@ def _complete_parts(
     limit = truncated if spec.truncate == "apply" else None
     state = Settled(problems=[work.changes] if facts.problems else [])
     own = _parts(work, found, limit, state) if facts.parts else None
+    in_log = None
     if facts.late_keys:
-        _more(state, found.rows.where("late > 0"), work)
+        late_keys = found.rows.where("late > 0").select(*key_slots(spec))
+        if state.again is None and waiting is None and not facts.problems:
+            in_log = fold_events_in_log(work, late_keys, limit)
+        _more(state, late_keys, work)
     everything = None
-    if state.again is not None or waiting is not None:
+    if in_log is not None:
+        state.again = in_log[0]
+    elif state.again is not None or waiting is not None:
         everything = work.less_dropped(after_truncate(work.all_changes, limit))
         if waiting is not None:
             _more(state, quarantine.at(everything, waiting), work)
@@ -77,10 +84,12 @@ def _complete_parts(
     state.sources.append(whole if state.again is None else not_of_keys(whole, state.again, spec))
     if own is not None:
         _complete(work, own, state, truncated=truncated, looked_up=looked_up)
-    if everything is not None:
+    if in_log is not None:
+        _put_folded(work, in_log[1], state)
+    elif everything is not None:
         _fold_again(work, everything, state, marks=waiting is not None)
-        if work.before is not None:
-            state.sources[:] = [s if "forced" in s.columns else s.withColumn("forced", sf.lit(False)) for s in state.sources]
+    if (in_log is not None or everything is not None) and work.before is not None:
+        state.sources[:] = [s if "forced" in s.columns else s.withColumn("forced", sf.lit(False)) for s in state.sources]
     source = reduce(DataFrame.unionByName, state.sources)
     if spec.truncate == "soft" and truncated is not None:
         source = _mark_truncated(source, truncated)
@@ -135,6 +144,11 @@ def _fold_again(work: SilverRun, everything: DataFrame, state: Settled, *, marks
     seen = mark_problems(completed, work.spec, from_start=True).transform(compute_once)
     if marks:
         work.mark(seen)
+    _put_folded(work, seen, state)
+
+
+def _put_folded(work: SilverRun, seen: DataFrame, state: Settled) -> None:
+    assert state.again is not None
     folded = existing(fold_per_key(seen, work.spec))
     if work.before is not None:
         folded = folded.transform(compute_once)

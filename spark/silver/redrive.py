@@ -20,7 +20,7 @@ from spark.delta.cluster import compute_once
 from spark.delta.commits import Folded, silver_metadata
 from spark.delta.conflicts import run_again
 from spark.delta.identifiers import literal, table_at
-from spark.delta.lease import lend_object_to_spark
+from spark.delta.lease import lend_to_spark
 from spark.delta.log import commit_of, silver_folded
 from spark.schema.evolution import align_columns
 from spark.silver import merge, multiset, quarantine
@@ -65,7 +65,7 @@ class Redriven:
 
 def redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redriven:
     """Fold the chosen records in their place; those that still cannot be folded stay, with today's reason."""
-    with lend_object_to_spark(spec.path):
+    with lend_to_spark(spec.path):
         return run_again(lambda: _redrive(session, spec, choice))
 
 
@@ -137,8 +137,8 @@ def drop_runs(session: SparkSession, spec: SilverSpec, runs: Mapping[str, Mappin
 
 
 def _drop(session: SparkSession, spec: SilverSpec, condition: str) -> int:
-    # Whoever folds the table writes its quarantine too, under the same lease.
-    with lend_object_to_spark(spec.path):
+    # Whoever folds the table writes its quarantine too, and maintenance takes old records out of it: under the same lease.
+    with lend_to_spark(spec.path):
         if not quarantine.exists(session, spec):
             return 0
         count = quarantine.table(session, spec).where(condition).count()

@@ -14,7 +14,7 @@ from cdc_assets.registry.models import BaseSource
 
 if TYPE_CHECKING:
     from cdc_assets.backup.expire_source import ExpiredTable
-    from spark.maintenance.maintenance_spec import Maintained, MaintenancePlan
+    from spark.maintenance.maintenance_spec import Maintained
 
 _PLANNED = ("rows", "rewrite_files", "checkpoint", "expire_commits", "remove_files", "remove_bytes")
 _SUMS = ("rows_removed", "files_rewritten", "files_written", "commits_expired", "files_removed", "bytes_removed")
@@ -35,19 +35,17 @@ def build_maintenance_asset(source: BaseSource) -> dg.AssetsDefinition:
     @dg.multi_asset(specs=[spec], name=names.op_name("maintenance", source), can_subset=False)
     def maintenance(context: dg.AssetExecutionContext, platform: PlatformResource) -> dg.MaterializeResult:
         from cdc_assets.backup.expire_source import expire_backups
-        from cdc_assets.maintenance.maintain_source import plan_source
         from cdc_assets.restore.maintained_source import maintain_with_backup
 
         expired = list(expire_backups(platform, source))
         for each in expired:
             if each.found.held:
                 context.log.info("backup of %s: no more goes this time: %s", each.found.table, each.found.held)
-        plans = {table.name: plan for table, plan in plan_source(platform.lake, source)}
         done = {table.name: result for table, result in maintain_with_backup(platform, source)}
         for name, result in done.items():
             for step, reason in result.given_up.items():
                 context.log.info("%s: %s not done this time: %s", name, step, reason)
-        return dg.MaterializeResult(metadata={**_metadata(done), **_plan_metadata(plans), **_backup_metadata(expired)})
+        return dg.MaterializeResult(metadata={**_metadata(done), **_plan_metadata(done), **_backup_metadata(expired)})
 
     return maintenance
 
@@ -55,17 +53,23 @@ def build_maintenance_asset(source: BaseSource) -> dg.AssetsDefinition:
 def _metadata(done: dict[str, "Maintained"]) -> dict[str, Any]:
     rows = [dg.TableRecord(_row(name, result)) for name, result in done.items()]
     sums = {f"cdc/{name}": sum(getattr(result, name) for result in done.values()) for name in _SUMS}
+    sums["cdc/quarantine_rows_removed"] = sum(result.rows_removed for name, result in done.items() if _is_quarantine(name))
     after = [result.after for result in done.values() if result.after is not None]
     sums |= {f"cdc/{name}": sum(getattr(each, name) for each in after) for name in ("files", "small_files", "bytes")}
     sums |= {f"cdc/{name}": sum(getattr(each, name) for each in after) for name in ("dead_rows", "commits", "log_bytes")}
     return {**sums, **({"cdc/tables": dg.MetadataValue.table(rows)} if rows else {})}
 
 
-def _plan_metadata(plans: dict[str, "MaintenancePlan"]) -> dict[str, Any]:
-    """What each table needed before anything was done."""
+def _is_quarantine(name: str) -> bool:
+    return name.startswith("quarantine/")
+
+
+def _plan_metadata(done: dict[str, "Maintained"]) -> dict[str, Any]:
+    """What each table needed before anything was done to it."""
     rows = [
-        dg.TableRecord({"table": name, **{each: getattr(plan, each) for each in _PLANNED}, "left": plan.left})
-        for name, plan in plans.items()
+        dg.TableRecord({"table": name, **{each: getattr(result.plan, each) for each in _PLANNED}, "left": result.plan.left})
+        for name, result in done.items()
+        if result.plan is not None
     ]
     return {"cdc/plan": dg.MetadataValue.table(rows)} if rows else {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from typing_extensions import override
 from cdc_assets import names
 from cdc_assets.backup import backup_table, verify_backup
 from cdc_assets.backup.batch_form import BatchForm
+from cdc_assets.connectors.unchanged_value import PUBLIC as GAP
 from cdc_assets.errors import RestoreError
 from cdc_assets.maintenance.maintain_source import maintain_source
 from cdc_assets.registry.models import Source
@@ -76,6 +78,7 @@ class Chain:
     root: Path
     source: Source
     expires: bool
+    has_history: bool = True
     lake: Lake = field(init=False)
     spec: SilverSpec = field(init=False)
     days: int = 0
@@ -117,7 +120,8 @@ class Chain:
 
     def fold(self) -> None:
         self.run(lambda _, spec: self.lake.fold(spec), self.spec)
-        self.run(history.run, self.history)
+        if self.has_history:
+            self.run(history.run, self.history)
         self.run(ledger.run, replace(ledger_spec(self.lake, self.spec), path=self.ledger))
 
     def back_up_and_expire(self) -> None:
@@ -141,7 +145,7 @@ class Chain:
         held = {key: count for key, count in bronze_rows(self.lake.bronze_path, committed.version, {}).items() if count}
         return {
             "silver": told(self.spec.path),
-            "history": told(self.history.path),
+            "history": told(self.history.path) if self.has_history else [],
             "fates": {window: +found for window, found in fates.items() if +found},
             "windows": +windows,
             "bronze": held,
@@ -203,6 +207,31 @@ def _make_again(chain: Chain) -> None:
 
 def _rows(start: int, count: int) -> list[Record]:
     return [event(n, {"id": n, "v": f"v{n}"}) for n in range(start, start + count)]
+
+
+@pytest.mark.all
+def test_a_late_event_above_all_that_is_gone_asks_for_nothing(session: SparkSession, tmp_path: Path, source: Source) -> None:
+    """Silver and the ledger find all in the log; an event from below asks for the rest."""
+    table = source.tables[0].model_copy(update={"history": "scd1"})
+    thin = Chain(session, tmp_path / "thin", source.model_copy(update={"tables": (table,)}), expires=True, has_history=False)
+    thin.lake.put("t", *_rows(0, 30))
+    thin.step({0: 30})
+    thin.back_up_and_expire()
+    assert thin.expired == 30
+    part, late, older = (event(n, {"id": 3, "v": v}, op="u") for n, v in ((37, GAP), (35, "late"), (20, "older")))
+    thin.lake.put("t", *_rows(30, 5), Record(35, part.key, part.value), event(36, {"id": 4, "v": "new"}, op="u"))
+    thin.step({0: 37})
+    thin.lake.put("t", Record(37, late.key, late.value))
+    thin.step({0: 38})
+    expected = {n: f"v{n}" for n in range(35)} | {3: "late", 4: "new"}  # what the part had carried on is of the late event
+    assert {row["id"]: row["v"] for row in values(thin.spec.path)} == expected
+    assert sum(thin.told()["fates"].values(), Counter()) == {"applied": 37, "older": 1}
+    assert thin.brought == 0
+    thin.lake.put("t", Record(38, older.key, older.value))
+    thin.step({0: 39})
+    assert thin.brought == 1
+    assert {row["id"]: row["v"] for row in values(thin.spec.path)} == expected
+    assert sum(thin.told()["fates"].values(), Counter()) == {"applied": 37, "older": 2}
 
 
 def test_a_damaged_object_stops_who_asks_for_it(thin: Chain, source: Source, tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -14,6 +16,7 @@ from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, values
 from cdc_assets_tests.support.lake.versions import COLUMNS, sent
 from spark.delta.commits import CommittedTopic, Folded
+from spark.silver import completion, late_in_log
 from spark.silver.late import grown, position_count
 
 if TYPE_CHECKING:
@@ -122,3 +125,82 @@ def test_what_is_remembered_does_not_grow_with_deletes() -> None:
     assert grown(folded(None, p0="8", p1="9"), topics(p0="8", p1="99")) is None
     assert grown(folded(None, p0="8", p1="9"), topics(p0="8", p1="99", p2="98")) == "99"
     assert position_count(folded("7", p0="5", p1="7")) == 3
+
+
+class Change(NamedTuple):
+    """At a place of the source's log; a row that is moved is a delete and a create, which lacks the note, at one place."""
+
+    place: int
+    key: int
+    op: str
+    v: str | None = None
+    note: str | None = None
+
+
+def changes_of(choice: random.Random, places: int) -> list[Change]:
+    """In the order of the log."""
+    there, made = set[int](), list[Change]()
+    for place in range(places):
+        key, v, note = choice.randrange(6), f"v{place}", choice.choice(["x", "y", None])
+        free = sorted(set(range(6)) - there)
+        act = choice.choice("wwwppdm") if key in there else "c"
+        if act == "m" and free:
+            new = choice.choice(free)
+            made += [Change(place, key, "d"), Change(place, new, "c", v, GAP)]
+            there = there - {key} | {new}
+        elif act == "d":
+            made.append(Change(place, key, "d"))
+            there.remove(key)
+        else:
+            made.append(Change(place, key, "c" if act == "c" else "u", v, GAP if act == "p" else note))
+            there.add(key)
+    return made
+
+
+def made_late(choice: random.Random, changes: Sequence[Change]) -> list[Change]:
+    """Whole updates come up to twelve places later, some of them twice; what lacks something always finds the rest."""
+    due = []
+    for change in changes:
+        is_whole = change.op == "u" and change.note != GAP
+        due.append((change.place + (choice.randrange(13) if is_whole and choice.random() < 0.6 else 0), change))
+        if is_whole and choice.random() < 0.1:
+            due.append((change.place + 8, change))
+    return [change for _, change in sorted(due, key=lambda each: each[0])]
+
+
+def table_of(changes: Sequence[Change]) -> dict[int, tuple[str | None, str | None]]:
+    """What these make in the order of the log, by plain Python."""
+    table, moved = dict[int, Any](), None
+    for change in sorted(set(changes), key=lambda each: (each.place, each.op != "d")):
+        if change.op == "d":
+            moved = table.pop(change.key, None)
+        else:
+            rest = moved if change.op == "c" else table.get(change.key)
+            table[change.key] = (change.v, rest[1] if change.note == GAP and rest else change.note)
+    return table
+
+
+@pytest.mark.parametrize("seed", [8, *(pytest.param(seed, marks=pytest.mark.all) for seed in range(1, 8))])
+def test_the_log_from_the_late_event_on_says_it_all(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """As of a table of which only what is older than all of this is gone. Parts and moved rows take part."""
+    choice, lake, asked = random.Random(seed), Lake(session, tmp_path), list[bool]()
+    fold = late_in_log.fold_events_in_log
+
+    def fold_and_tell(*arguments: Any) -> Any:
+        found = fold(*arguments)
+        asked.append(found is not None)
+        return found
+
+    monkeypatch.setattr(late_in_log, "highest_gone", lambda *_: "")
+    monkeypatch.setattr(completion, "fold_events_in_log", fold_and_tell)
+    spec, sent_so_far, changes = lake.spec("t", COLUMNS), 0, made_late(choice, changes_of(choice, 40))
+    lake.put("t", *(sent(at, *change[:2], change.v, change.note, change.op) for at, change in enumerate(changes)))
+    while sent_so_far < len(changes):
+        sent_so_far = min(len(changes), sent_so_far + choice.randrange(4, 12))
+        lake.append(lake.ranges("t", {0: sent_so_far}))
+        assert lake.fold(spec).detail["quarantined"] == 0
+        found = {row["id"]: (row["v"], row["note"]) for row in values(spec.path)}
+        assert found == table_of(changes[:sent_so_far])
+    assert asked.count(True) > 1

@@ -24,16 +24,22 @@ from cdc_assets.backup.verify import verify_backup
 from cdc_assets.defs.assets.backup import build_backup_assets
 from cdc_assets.defs.assets.bronze import build_bronze_assets
 from cdc_assets.defs.assets.silver import build_silver_assets
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import Source
 from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources import platform as platform_clients
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import carry_to_lake
 from cdc_assets.volumetry.measure import measure_transport
-from cdc_assets_tests.support.lake.lake import values
+from cdc_assets_tests.backup.endpoints import Endpoint
+from cdc_assets_tests.e2e.source_rows import current_versions, silver_rows, source_rows
+from cdc_assets_tests.support.lake.lake import rows, values
 from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.clusters import until
 
+PARTITIONS = 2
+TOLD = ("id", "v", "_cdc_position", "_valid_from", "_valid_to", "_is_current")
+"""What a row of silver or of a history says whenever it is folded."""
 Seen = tuple[int, bytes | None, bytes | None, tuple[Any, ...], int]
 
 
@@ -59,7 +65,10 @@ def seen_by_reader(bootstrap: str, topic: str) -> list[Seen]:
 
 @dataclass
 class Ground:
-    """One table, captured, mirrored and backed up by the product's own connectors and assets."""
+    """Two tables, captured, mirrored and backed up by the product's own connectors and assets; the second one keeps its history.
+
+    Their topics have two partitions each. What is lost alone, in the longer tests, is of the first table.
+    """
 
     cdc: Cdc
     platform: Platform
@@ -95,6 +104,11 @@ class Ground:
         return names.silver_path(self.platform.lake, self.source, self.source.tables[0])
 
     @property
+    def kept(self) -> Table:
+        """The table with a history."""
+        return self.source.tables[1]
+
+    @property
     def store(self) -> Any:
         assert self.source.backup is not None
         return self.platform.store(self.source.backup.store)
@@ -117,21 +131,54 @@ class Ground:
     def all_is_well(self) -> None:
         """Silver is the table, bronze has every record of the topic once, and all counts say so."""
         self.materialize()
-        silver = values(self.silver)
+        transport = measure_transport(self.platform, self.source, self.source.tables, previous={})
+        for table in self.source.tables:
+            self._is_well(table)
+            name = names.table_name(table)
+            assert transport[name].equal, transport  # type: ignore[union-attr]
+            report = verify_backup(self.store, source=self.name, table=name, bronze_path=self.bronze, deep=True)
+            assert (report.differences, report.behind) == ((), 0)
+        assert verify_state(self.store, self.name, deep=True) == ()
+
+    def _is_well(self, table: Table) -> None:
         with self.cdc.live.connection() as connection:
-            rows = connection.execute(f"SELECT id, v FROM public.{self.name} ORDER BY id".encode()).fetchall()
-        assert sorted((row["id"], row["v"]) for row in silver) == rows
-        bronze = values(self.bronze)
+            columns, expected = source_rows(connection, names.table_name(table))
+        for path, rows_of in ((names.silver_path, silver_rows), (names.history_path, current_versions)):
+            if path is names.silver_path or table.history == "scd2":
+                assert rows_of(Path(path(self.platform.lake, self.source, table)), columns) == expected
+        copy, topic = names.lake_topic(self.source, table), names.topic(self.source, table)
+        bronze = [row for row in values(self.bronze) if row["topic"] == copy]
         assert max(row["epoch"] for row in bronze) == self.epoch
+        assert {row["partition"] for row in bronze} == set(range(PARTITIONS))
         twice = {at: n for at, n in Counter((r["epoch"], r["partition"], r["offset"]) for r in bronze).items() if n > 1}
         assert not twice
         told = Counter((row["key"], row["value"]) for row in bronze)
-        assert told == Counter((key, value) for _, key, value, _, _ in seen_by_reader(self.cdc.live.bootstrap, self.topic))
-        transport = measure_transport(self.platform, self.source, self.source.tables, previous={})[self.name]
-        assert transport.equal, transport  # type: ignore[union-attr]
-        report = verify_backup(self.store, source=self.name, table=self.name, bronze_path=self.bronze, deep=True)
-        assert (report.differences, report.behind) == ((), 0)
-        assert verify_state(self.store, self.name, deep=True) == ()
+        assert told == Counter((key, value) for _, key, value, _, _ in seen_by_reader(self.cdc.live.bootstrap, topic))
+
+    def rows_kept(self) -> list[tuple[Any, ...]]:
+        """All of the second table: silver's rows, and every version of its history, but for when and by what they were folded."""
+        paths = [path(self.platform.lake, self.source, self.kept) for path in (names.silver_path, names.history_path)]
+        return sorted(
+            (n, *(str(row[name]) for name in TOLD if name in row)) for n, path in enumerate(paths) for row in rows(path)
+        )
+
+    def first_object(self) -> str:
+        """The key of the first object with records in the first table's backup."""
+        return next(item.key for item in self.store.list(f"{self.name}/{self.name}/") if item.key.endswith(".json.gz"))
+
+    def flip(self, key: str) -> bytes:
+        """One bit of the object; what it was before."""
+        data: bytes = self.store.get(key)
+        flipped = bytearray(data)
+        flipped[len(data) // 2] ^= 1
+        self.store.put(key, bytes(flipped))
+        return data
+
+    def begins_with(self, before: list[Seen]) -> bool:
+        """Whether each partition of the lake's first topic has these records, in this order, before all others."""
+        now = self.records()
+        parts = ([[record for record in seen if record[0] == p] for seen in (before, now)] for p in range(PARTITIONS))
+        return all(found[: len(was)] == was for was, found in parts)
 
     def delete_copy(self) -> None:
         before = self.platform.raw_lake_kafka().states([self.copy])[self.copy].topic_id
@@ -154,11 +201,11 @@ class Ground:
                 for n in count(10_000):
                     if done.wait(0.05):
                         return n
-                    table = f"public.{self.name}"
-                    connection.execute(f"INSERT INTO {table} VALUES ({n}, 'row {n}')".encode())
-                    connection.execute(f"UPDATE {table} SET v = v || '.' WHERE id IN ({n - 3}, {n - 5})".encode())
-                    connection.execute(f"UPDATE {table} SET id = id + 1000000 WHERE id = {n - 8}".encode())
-                    connection.execute(f"DELETE FROM {table} WHERE id = {n - 6}".encode())
+                    for table in map(names.table_name, self.source.tables):
+                        connection.execute(f"INSERT INTO {table} VALUES ({n}, 'row {n}')".encode())
+                        connection.execute(f"UPDATE {table} SET v = v || '.' WHERE id IN ({n - 3}, {n - 5})".encode())
+                        connection.execute(f"UPDATE {table} SET id = id + 1000000 WHERE id = {n - 8}".encode())
+                        connection.execute(f"DELETE FROM {table} WHERE id = {n - 6} AND id % 2 = 0".encode())
                     connection.commit()
             raise AssertionError("numbers have an end")
 
@@ -207,23 +254,30 @@ class Ground:
 
 
 @contextmanager
-def open_ground(make_cdc: Callable[[str], Cdc], remote: str, factory: pytest.TempPathFactory, name: str) -> Iterator[Ground]:
-    cdc = make_cdc(name)
+def open_ground(
+    make_cdc: Callable[[str], Cdc], remote: str, factory: pytest.TempPathFactory, name: str, bucket: Endpoint
+) -> Iterator[Ground]:
+    cdc, kept = make_cdc(name), f"{name}_kept"
     with cdc.live.connection() as connection:
-        connection.execute(f"CREATE TABLE public.{name} (id int PRIMARY KEY, v text)".encode())
-        connection.execute(f"INSERT INTO public.{name} SELECT i, 'first' FROM generate_series(1, 20) i".encode())
-    cdc.declare(f"public.{name}", heartbeat="1s")
+        for table in (name, kept):
+            connection.execute(f"CREATE TABLE public.{table} (id int PRIMARY KEY, v text)".encode())
+            connection.execute(f"INSERT INTO public.{table} SELECT i, 'first' FROM generate_series(1, 20) i".encode())
+    cdc.declare(f"public.{name}", f"public.{kept}, history: scd2", heartbeat="1s")
     file = cdc.folder / f"{name}.yaml"
-    backup = f"backup: {{store: {{kind: local, bucket: {factory.mktemp('bucket')}, prefix: p}}, keep_log: true}}\n"
-    file.write_text(file.read_text() + backup)
+    store = f"{{kind: s3, bucket: {bucket.config.bucket}, prefix: {name}, endpoint: '{bucket.config.endpoint}'}}"
+    more = f"topics: {{partitions: {PARTITIONS}}}\nbackup: {{store: {store}, keep_log: true}}\n"
+    file.write_text(file.read_text() + more)
     assert [row["summary"] for row in cdc.json("apply", name)] == ["created", "created"]
     source = load_source(file)
     assert isinstance(source, Source)
     with pytest.MonkeyPatch.context() as patch:
+        for variable, value in bucket.environment.items():
+            patch.setenv(variable, value)
         patch.setenv("CDC_SPARK_REMOTE", remote)
         patch.setenv("CDC_LAKE", str(factory.mktemp("lake")))
         ground = Ground(cdc, Platform(), source)
-        until(lambda: ground.copy in ground.platform.lake_kafka().states([ground.copy]))
+        copies = [names.lake_topic(source, table) for table in source.tables]
+        until(lambda: set(copies) <= set(ground.platform.lake_kafka().states(copies)))
         ground.all_is_well()
         yield ground
     cdc.lake.connect.delete(ground.mirror)
