@@ -59,7 +59,11 @@ TEXTS = {
     CREATE OR REPLACE TEMPORARY VIEW avro_all_texts AS
     SELECT id, "na.me", n, money, free::text AS free, small, big, f, r::float8 AS r, flag, d, at, at_ms, zoned, t::text AS t, b,
       j::text AS j, u::text AS u, words, long_text, "1st", ten, sure, more FROM avro_all
-    """
+    """,
+    **{
+        name: f"CREATE OR REPLACE TEMPORARY VIEW {name}_texts AS SELECT id, v, n::text AS n FROM {name}"
+        for name in ("avro_second", "avro_third")
+    },
 }
 """With the texts that silver has of some types (docs/reference/types.md); a real is widened, as Python has it."""
 
