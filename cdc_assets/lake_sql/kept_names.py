@@ -22,12 +22,12 @@ def keep_names(home: Path, *, show_sensitive: bool) -> None:
 
 
 def forget_names(home: Path) -> None:
-    """They are not."""
+    """The names are not made again from now on."""
     (home / _FILE).unlink(missing_ok=True)
 
 
 def are_kept(home: Path) -> bool:
-    """Whether they are."""
+    """Whether the names are to be made again."""
     return (home / _FILE).exists()
 
 
