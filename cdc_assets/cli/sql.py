@@ -37,9 +37,12 @@ class SqlOptions:
         bool, typer.Option("--show-sensitive", help="Values of sensitive columns, and records of their tables, as they are.")
     ] = False
     register: Annotated[
-        bool,
-        typer.Option("--register", help="Make views in the Spark server's catalog, for all its clients: silver_SOURCE.TABLE."),
-    ] = False
+        bool | None,
+        typer.Option(
+            "--register/--no-register",
+            help="Make views in the Spark server's catalog, for all its clients: silver_SOURCE.TABLE. Or drop them.",
+        ),
+    ] = None
 
 
 @group_options
@@ -57,11 +60,17 @@ def sql(
     """
     from cdc_assets.resources.platform import Platform
 
+    if choice.register is not None and (statement is not None or choice.cut):
+        raise typer.BadParameter(
+            "--register and --no-register take neither a statement nor --cut: views are of the tables as they are; "
+            "ask in a second command"
+        )
     settings.export_stack_environment()
     platform = Platform()
     tables = _tables(platform.lake, choice.cut)
-    if choice.register:
-        _register(tables, platform, output, show_sensitive=choice.show_sensitive)
+    if choice.register is not None:
+        _register(tables if choice.register else [], platform, output, show_sensitive=choice.show_sensitive)
+        _keep_names(choice)
         return
     if statement is None:
         _print_tables(tables, output)
@@ -97,6 +106,21 @@ def _register(tables: list[Any], platform: Any, output: SqlFormat, *, show_sensi
         print(f"dropped: {', '.join(done.dropped)}", file=sys.stderr)
     if hidden := [] if show_sensitive else hidden_columns([*done.made.values()]):
         print(f"hashes in these views: {', '.join(hidden)}; --show-sensitive makes them with the values", file=sys.stderr)
+
+
+def _keep_names(choice: SqlOptions) -> None:
+    """Until the next of these commands, `cdc up` makes the names again on a server of the stack: its catalog is in memory."""
+    from cdc_assets.lake_sql.kept_names import forget_names, keep_names
+    from cdc_assets.stack.home import Home
+    from cdc_assets.stack.plan import external_addresses
+
+    home = Home(settings.home())
+    if not choice.register:
+        forget_names(home.root)
+    elif "CDC_SPARK_REMOTE" not in external_addresses(home):
+        keep_names(home.root, show_sensitive=choice.show_sensitive)
+        told = "these names are in the server's memory: a Spark that restarts has none; cdc up makes them again"
+        print(f"{told}, until cdc sql --no-register", file=sys.stderr)
 
 
 def _tables(lake: str, cut: str | None) -> list[Any]:

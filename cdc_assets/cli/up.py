@@ -64,6 +64,7 @@ def up(
             _take_in_news()
         what = "started" if started else "was running already"
         console.print(f"[green]stack {what}[/green], healthy after {time.monotonic() - began:.1f} s; state in {home.root}")
+        make_names_again(home)
 
     if main_job:
         _run_main_job(stands)
@@ -137,6 +138,27 @@ def _take_in_news() -> None:
             console.print(f"Dagster takes in your definitions: {news.definitions}", soft_wrap=True)
         take_in_sources(url, sources, gone=news.gone)
         await_definitions(url, timeout=_DEFINITIONS_SECONDS)
+
+
+def make_names_again(home: Home) -> None:
+    """In the catalog of our own Spark server, where `cdc sql --register` was the last word; why not, where it cannot be."""
+    from cdc_assets.lake_sql import kept_names
+
+    if not kept_names.are_kept(home.root) or "CDC_SPARK_REMOTE" in external_addresses(home):
+        return
+    from cdc_assets.lake_sql.lake_tables import lake_tables
+    from cdc_assets.registry_files.loader import load_sources
+    from cdc_assets.resources.platform import Platform
+
+    settings.export_stack_environment()
+    platform = Platform()
+    tables = lake_tables(load_sources(settings.sources_folder()), platform.lake)
+    try:
+        made = kept_names.make_names_again(home.root, tables, platform)
+    except CdcAssetsError as error:
+        console.print(f"names in Spark's catalog were not made again: {error}; run: ./cdc sql --register", soft_wrap=True)
+    else:
+        console.print(f"{made} names in Spark's catalog, as cdc sql --register has asked for")
 
 
 def _load_definitions() -> None:

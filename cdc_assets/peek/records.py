@@ -42,12 +42,26 @@ def read_window(cluster: KafkaCluster, topic: str, window: PeekWindow) -> tuple[
     if window.at is not None:
         found = [each for partition, span in ranges.items() for each in _first(cluster, topic, {partition: span}, window)]
         return _in_order(found)[: window.limit], ends
-    if window.wanted is None:
-        ranges = {p: (max(start, end - window.limit), end) for p, (start, end) in ranges.items()}
-    newest = {partition: deque[Record](maxlen=window.limit) for partition in ranges}
-    for record in _matching(cluster, topic, ranges, window):
-        newest[record.partition].append(record)
+    newest = _newest(cluster, topic, ranges, window)
     return _in_order(chain.from_iterable(newest.values()))[-window.limit :], ends
+
+
+def _newest(cluster: KafkaCluster, topic: str, ranges: Ranges, window: PeekWindow) -> dict[int, deque[Record]]:
+    """Of each partition the newest records.
+
+    Markers of transactions and records that are compacted away take offsets, and are no records: it is looked further back
+    until there are enough, or nothing is left.
+    """
+    newest: dict[int, deque[Record]] = {}
+    left, span = ranges, window.limit
+    while left:
+        looked = {p: (start if window.wanted else max(start, end - span), end) for p, (start, end) in left.items()}
+        newest |= {partition: deque[Record](maxlen=window.limit) for partition in looked}
+        for record in _matching(cluster, topic, looked, window):
+            newest[record.partition].append(record)
+        left = {p: left[p] for p, (begin, _) in looked.items() if begin > left[p][0] and len(newest[p]) < window.limit}
+        span *= 8
+    return newest
 
 
 def start_offsets(cluster: KafkaCluster, topic: str, window: PeekWindow) -> dict[int, int]:

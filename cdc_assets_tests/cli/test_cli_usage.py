@@ -75,6 +75,8 @@ def test_an_unknown_table_is_bad_usage(typed: str) -> None:
         ("wait --timeout -1", "'--timeout': must be 0 or more"),
         ("onboard bank public.t --route fast", "no route 'fast'; there are: incremental"),
         ("render --target helm --out x", "no target 'helm'"),
+        ("sql --register SELECT", "--register and --no-register take neither a statement nor --cut"),
+        ("sql --no-register --cut world", "--register and --no-register take neither a statement nor --cut"),
     ],
 )
 def test_what_is_wrong_with_an_option_is_said_in_plain_words(typed: str, expected: str) -> None:

@@ -93,6 +93,27 @@ def ids(*words: str) -> list[int]:
     return [record["key"]["id"] for record in records("shop.orders", *words)]
 
 
+def test_markers_of_transactions_are_no_records(topics: Topics, places: dict[str, str]) -> None:
+    """The newest offsets are taken by them: exactly-once connectors end each batch so."""
+    from confluent_kafka import Producer
+
+    KafkaCluster(topics.bootstrap).ensure_topic("marked", partitions=1, retention_ms=-1, replication_factor=1)
+    producer = Producer({"bootstrap.servers": topics.bootstrap, "transactional.id": "peek"})
+    producer.init_transactions(60)
+    for n in range(12):
+        producer.begin_transaction()
+        if n < 2:
+            producer.produce("marked", key=b"%d" % n, value=b"{}")
+            producer.commit_transaction(60)
+        else:
+            producer.produce("marked", key=b"gone", value=b"{}")
+            producer.flush(30)
+            producer.abort_transaction(60)
+    assert [record["key"] for record in records("marked", "--limit", "1")] == [1]
+    assert [record["key"] for record in records("marked", "--limit", "2")] == [0, 1]
+    assert [record["key"] for record in records("marked")] == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("words", "found"),
     [

@@ -95,4 +95,4 @@ def test_each_jvm_serves_its_figures_on_this_machine(tmp_path: Path) -> None:
         for name, text in prometheus_files(load_sources(settings.example_sources())).items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
-        check_config(bring_prometheus(), folder / "prometheus" / "prometheus.yaml")
+        check_config(bring_prometheus(), folder / "prometheus")

@@ -45,14 +45,25 @@ class AvroEnvelope(Envelope):
             known = schema_ids([records.agg(*heads()).collect()[0]])
         return type(self)(_fetch_schemas(registry, known["value"]), _fetch_schemas(registry, known["key"]))
 
-    def fields(self, value: Expression, image: str = "after") -> Expression:
-        """Not told: the names that Avro allows are not always those of the columns."""
-        return sf.lit(None).cast("array<string>")
+    def fields(self, value: Expression, columns: Sequence[str], image: str = "after") -> Expression:
+        """Those of the schema that it was written with: nothing is decoded for that."""
+        told = sf.lit(None).cast("array<string>")
+        path = self.image_path(image)
+        if path is None:
+            return told
+        for i, schema in self.values.items():
+            own = schema.fields(*path)
+            known = [name for name in columns if field_of(own, name) is not None]
+            told = sf.when(_is_of(value, i), sf.array(*map(sf.lit, known)).cast("array<string>")).otherwise(told)
+        return told
+
+    def image_path(self, image: str) -> tuple[str, ...] | None:
+        """Where in a record that image is; None where a row is not made of the fields of one record."""
+        return ()
 
     def with_key(self, events: DataFrame, columns: Sequence[Column]) -> DataFrame:
         """With `row_key`: the key columns of the record's own key."""
-        # In two steps: an expression that is used twice would be computed twice.
-        events = events.withColumn("row_key", decode_avro(sf.col("key"), self.keys, whole_columns(columns), adjust=True))
+        events = decode_once(events, "row_key", decode_avro(sf.col("key"), self.keys, whole_columns(columns), adjust=True))
         return events.withColumn("row_key", self.row_of(sf.col("row_key"), self.keys, columns))
 
     def row_of(self, record: Expression, schemas: Schemas, columns: Sequence[Column]) -> Expression:
@@ -73,8 +84,18 @@ def decode_avro(data: Expression, schemas: Schemas, wanted: Wanted | None, *, ad
         kept = _adjust_names(schema, wanted) if adjust and wanted is not None else wanted
         options = {"mode": "PERMISSIVE", "avroSchema": schema.reader_schema(kept)}
         record = from_avro(sf.substring(data, HEAD_BYTES + 1, 1 << 30), schema.text, options)
-        found.append(sf.when(_head(data) == sf.lit(MAGIC + i.to_bytes(HEAD_BYTES - 1, "big")), record).alias(slot(i)))
+        found.append(sf.when(_is_of(data, i), record).alias(slot(i)))
     return sf.struct(*found, sf.lit(None).alias("none"))
+
+
+def decode_once(events: DataFrame, name: str, decoded: Expression) -> DataFrame:
+    """The events with the decoded record in the column of this name, which whoever names it does not decode again.
+
+    Spark moves what a join or a filter compares below the projection that computes it, and copies the whole expression to
+    each place. `from_avro` is dear to copy: each copy reads Hadoop's configuration and parses its schemas, while Spark plans
+    and in each task (ADR 101). What a generator gives is a column like one of a file: nothing is moved into it.
+    """
+    return events.withColumn(name, sf.explode(sf.array(decoded)))
 
 
 def texts_of(image: Expression, fields: Mapping[str, str], columns: Sequence[Column]) -> Expression:
@@ -125,6 +146,11 @@ def _adjust_names(schema: AvroSchema, wanted: Wanted) -> Wanted:
 def _head(data: Expression) -> Expression:
     """Magic byte and schema id; null where there is nothing behind them. As bytes: a number would be made by way of text."""
     return sf.when(sf.length(data) > HEAD_BYTES, sf.substring(data, 1, HEAD_BYTES))
+
+
+def _is_of(data: Expression, schema_id: int) -> Expression:
+    """Whether it was written with that schema."""
+    return _head(data) == sf.lit(MAGIC + schema_id.to_bytes(HEAD_BYTES - 1, "big"))
 
 
 def heads() -> list[Expression]:

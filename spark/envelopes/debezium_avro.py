@@ -8,7 +8,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.envelopes.avro_records import AvroEnvelope, any_row, decode_avro, slot, texts_of, whole_columns
+from spark.envelopes.avro_records import AvroEnvelope, any_row, decode_avro, decode_once, slot, texts_of, whole_columns
 from spark.envelopes.avro_schema import AvroSchema, Wanted
 from spark.envelopes.debezium_json import SOURCE, of_source_block
 from spark.envelopes.envelope import Narrow, key_columns
@@ -41,6 +41,10 @@ class DebeziumAvro(AvroEnvelope):
         source = sf.struct(*[field(name).alias(name) for name in types])
         return of_source_block(sf.coalesce(*ops, sf.lit(None).cast("string")), source, connector)
 
+    def image_path(self, image: str) -> tuple[str, ...] | None:
+        """Under the image's name."""
+        return (image,)
+
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """Rows of texts, whatever the schema they were written with."""
         wanted: Wanted = {"op": None, "before": whole_columns(spec.columns), "after": whole_columns(spec.columns)}
@@ -55,7 +59,7 @@ class DebeziumAvro(AvroEnvelope):
 
             return any_row(self.values, one, columns)
 
-        parsed = self.with_key(events, keys).withColumn("value", decode_avro(value, self.values, wanted, adjust=True))
+        parsed = decode_once(self.with_key(events, keys), "value", decode_avro(value, self.values, wanted, adjust=True))
         return parsed.withColumns(
             {
                 "unfit": sf.when(sf.coalesce(*ops, sf.lit(None).cast("string")).isNull(), f"the value is not {self.form}"),

@@ -5,7 +5,7 @@ A record is a tombstone (null value), an event, or `unknown`: bytes that are no 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -38,7 +38,7 @@ class DebeziumJson(JsonDocument):
         said = self.payload(parsed)
         return of_source_block(said["op"], said["source"], connector)
 
-    def fields(self, value: Expression, image: str = "after") -> Expression:
+    def fields(self, value: Expression, columns: Sequence[str], image: str = "after") -> Expression:
         """The names under `after` or `before`."""
         return sf.json_object_keys(sf.get_json_object(self.text(value), f"{self.root}.{image}"))
 

@@ -11,7 +11,7 @@ connector `topic` only, where positions are offsets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
@@ -36,7 +36,7 @@ class DebeziumUnwrapped(JsonDocument):
     name = "debezium-unwrapped"
     form = "a row in JSON, as ExtractNewRecordState writes it"
 
-    def fields(self, value: Expression, image: str = "after") -> Expression:
+    def fields(self, value: Expression, columns: Sequence[str], image: str = "after") -> Expression:
         """The names in the row."""
         return sf.json_object_keys(sf.get_json_object(self.text(value), self.root))
 

@@ -8,7 +8,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.envelopes.avro_records import AvroEnvelope, decode_avro, slot, whole_columns
+from spark.envelopes.avro_records import AvroEnvelope, decode_avro, decode_once, slot, whole_columns
 from spark.envelopes.debezium_unwrapped import DebeziumUnwrapped
 from spark.envelopes.envelope import key_columns
 from spark.specs import SilverSpec
@@ -36,12 +36,8 @@ class DebeziumUnwrappedAvro(AvroEnvelope, DebeziumUnwrapped):
     def rows(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """Rows as texts by whichever schema."""
         keys, value = key_columns(spec), sf.col("value")
-        parsed = self.with_key(events, keys).withColumns(
-            {
-                "value": decode_avro(value, self.values, whole_columns(spec.columns), adjust=True),
-                "framed": value.isNotNull(),
-            }
-        )
+        parsed = self.with_key(events, keys).withColumn("framed", value.isNotNull())
+        parsed = decode_once(parsed, "value", decode_avro(value, self.values, whole_columns(spec.columns), adjust=True))
         row = self.row_of(value, self.values, spec.columns)
         rows = parsed.withColumn("row", row)
         return rows.withColumns(

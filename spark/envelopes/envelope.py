@@ -69,8 +69,11 @@ class Envelope(ABC):
     def narrow(self, parsed: Expression, connector: Connector) -> Narrow:
         """The narrow columns of bronze, from what `parsed` answered."""
 
-    def fields(self, value: Expression, image: str = "after") -> Expression:
-        """The names of the fields that an event's image (after or before) has; null where the format does not tell."""
+    def fields(self, value: Expression, columns: Sequence[str], image: str = "after") -> Expression:
+        """The names of the fields that an event's image (after or before) has; null where the format does not tell.
+
+        Of these columns under their own names, where the format writes others.
+        """
         return sf.lit(None).cast("array<string>")
 
     def in_order(self, value: Expression, image: str) -> Expression:

@@ -9,7 +9,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.envelopes.avro_records import AvroEnvelope, decode_avro, slot
+from spark.envelopes.avro_records import AvroEnvelope, decode_avro, decode_once, slot
 from spark.envelopes.event_json import EventJson
 from spark.positions.source_connector import Connector
 from spark.specs import SilverSpec
@@ -25,9 +25,13 @@ class EventAvro(AvroEnvelope, EventJson):
         """A struct of the envelope's fields (`outer`), with the record's timestamp (`arrived`)."""
         return sf.struct(self.outer(self.as_json(sf.col("value"))).alias("outer"), sf.col("timestamp").alias("arrived"))
 
+    def image_path(self, image: str) -> tuple[str, ...] | None:
+        """Columns are of the data, or of the event around it."""
+        return None
+
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """As of the same event in JSON."""
-        return super().images(events.withColumn("value", self.as_json(sf.col("value"))), spec)
+        return super().images(decode_once(events, "value", self.as_json(sf.col("value"))), spec)
 
     def as_json(self, value: Expression) -> Expression:
         """The record as the JSON converter would write it."""

@@ -53,9 +53,10 @@ def leaves(events: DataFrame, spec: SilverSpec) -> DataFrame:
     wanted = events.select(*CARRIED, "key", "value", "headers")
     late = [c for c in spec.columns if missing_leaf(c) is not None]
     if late:
-        wanted = wanted.withColumn("row_fields", form.fields(sf.col("value")))
+        names = [c.name for c in read.columns]
+        wanted = wanted.withColumn("row_fields", form.fields(sf.col("value"), names))
         if spec.multiset:
-            wanted = wanted.withColumn("fields_before", form.fields(sf.col("value"), "before"))
+            wanted = wanted.withColumn("fields_before", form.fields(sf.col("value"), names, "before"))
     if places.are_needed(spec.orders):
         wanted = wanted.withColumns({f"told_{image}": form.in_order(sf.col("value"), image) for image in _IMAGES})
         states = {f"states_{image}": places.numbers_of(f"map_keys(told_{image})", spec.orders, _AT) for image in _IMAGES}

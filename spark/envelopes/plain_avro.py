@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.envelopes.avro_records import AvroEnvelope, decode_avro, whole_columns
+from spark.envelopes.avro_records import AvroEnvelope, decode_avro, decode_once, whole_columns
 from spark.envelopes.envelope import key_columns, texts
 from spark.envelopes.plain_json import PlainJson
 from spark.specs import SilverSpec
@@ -20,9 +20,8 @@ class PlainAvro(AvroEnvelope, PlainJson):
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """The record is the row."""
         keys, value = key_columns(spec), sf.col("value")
-        parsed = self.with_key(events, keys).withColumn(
-            "value", decode_avro(value, self.values, whole_columns(spec.columns), adjust=True)
-        )
+        decoded = decode_avro(value, self.values, whole_columns(spec.columns), adjust=True)
+        parsed = decode_once(self.with_key(events, keys), "value", decoded)
         row = self.row_of(value, self.values, spec.columns)
         parsed = parsed.withColumn("row_after", sf.when(sf.col("op") != "d", row))
         return parsed.withColumns(

@@ -1,32 +1,50 @@
 """Writer schemas by id from a schema registry with Confluent's REST API (Confluent, Apicurio, Karapace, Redpanda).
 
-An id never changes its meaning, so what was fetched is kept for the life of the process. Asked from the driver only,
-once per id; executors get the schema in the query.
+An id never changes its meaning, so what was fetched is kept for the life of the process. That an id is unknown may change: a
+registry can be restored, or learn of a schema late. That is asked again after UNKNOWN_SECONDS. Asked from the driver only;
+executors get the schema in the query.
 """
 
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
-from functools import cache
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from spark.errors import SchemaRegistryError
 
 TIMEOUT_SECONDS = 10
+UNKNOWN_SECONDS = 30.0
+"""Not each record of an id that the registry does not know asks for it."""
+_FOUND: dict[tuple[str, int], Any] = {}
+_UNKNOWN: dict[tuple[str, int], float] = {}
 ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
 
-@cache
 def avro_schema(registry: str, schema_id: int) -> Any | None:
     """The parsed schema; None when the registry does not know the id.
 
     Raises:
         SchemaRegistryError: the registry does not answer, or the id is no self-contained Avro schema.
     """
+    asked = (registry, schema_id)
+    if asked in _FOUND:
+        return _FOUND[asked]
+    if time.monotonic() - _UNKNOWN.get(asked, -UNKNOWN_SECONDS) < UNKNOWN_SECONDS:
+        return None
+    found = _fetch_schema(registry, schema_id)
+    if found is None:
+        _UNKNOWN[asked] = time.monotonic()
+    else:
+        _FOUND[asked] = found
+    return found
+
+
+def _fetch_schema(registry: str, schema_id: int) -> Any | None:
     found = _ask(registry, f"/schemas/ids/{schema_id}")
     if found is None:
         return None

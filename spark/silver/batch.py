@@ -42,6 +42,8 @@ class SilverRun:
     committed: Committed
     before: Folded | None
     operation_id: str
+    held: DataFrame | None = None
+    """`changes`, computed already."""
 
     @cached_property
     def events(self) -> DataFrame:
@@ -59,6 +61,8 @@ class SilverRun:
     def changes(self) -> DataFrame:
         """`events`, decoded; once, since some envelopes look at records before they can read them. A table that is made anew has
         records among them that were given up."""
+        if self.held is not None:
+            return self.held
         decoded = self.decode(self.events)
         return self.less_dropped(decoded) if self.before is None else decoded
 
@@ -66,6 +70,10 @@ class SilverRun:
     def all_changes(self) -> DataFrame:
         """The changes of `all_events`, decoded: those folded before as well."""
         return self.changes if self.before is None else self.decode(self.all_events)
+
+    def hold_changes(self) -> SilverRun:
+        """The same run, whose changes are not decoded again each time that they are looked at."""
+        return replace(self, held=self.changes.transform(compute_once))
 
     def decode(self, events: DataFrame) -> DataFrame:
         """Bronze rows of the table, decoded with the schemas that bronze's commits say there are."""
@@ -160,10 +168,14 @@ class BatchFacts:
 
 @dataclass(frozen=True)
 class Newest:
-    """The newest change per key, held where it can be read more than once, and its facts."""
+    """The newest change per key, held where it can be read more than once, and its facts.
+
+    `small`: no more records than LOCAL_UP_TO.
+    """
 
     rows: DataFrame
     facts: BatchFacts
+    small: bool = False
 
 
 def read_plain_batch(work: SilverRun) -> Newest:
@@ -186,7 +198,7 @@ def newest(work: SilverRun, late: Expression, records: int) -> Iterator[Newest]:
         table = rows.toArrow()
         # With its schema: Arrow's timestamps alone do not say whether they are of a time zone.
         local = work.session.createDataFrame(table, rows.schema) if table.num_rows else rows
-        yield Newest(local, _facts(table, work.spec))
+        yield Newest(local, _facts(table, work.spec), small=True)
         return
     held = rows.persist()
     try:

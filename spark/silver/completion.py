@@ -42,6 +42,8 @@ def complete_changes(work: SilverRun, found: Newest, truncated: str | None, *, l
     `looked_up` compares parts of rows with the table first; without it the MERGE stops at the first that finds no row.
     """
     known = work.before.truncated if work.before else None
+    if found.small and not found.facts.plain:
+        work = work.hold_changes()
     earlier = bool(work.before and work.before.quarantined)
     waiting = key_changes.waiting(work.session, work.spec, work.changes) if earlier else None
     if found.facts.plain and known is None and truncated is None and waiting is None:

@@ -127,7 +127,7 @@ def rows_at(session: SparkSession, spec: SilverSpec, moment: Moment) -> ViewRows
         if silver_table.soft(spec) and DELETED not in own:
             table = table.withColumn(DELETED, sf.lit(None).cast("boolean"))
     silver_table.check_names(spec)
-    work = ReadOnlyRun(session, spec, moment.committed, before, uuid.uuid4().hex, table)
+    work = ReadOnlyRun(session, spec, moment.committed, before, uuid.uuid4().hex, table=table)
     known = before.truncated if before else None
     if before is not None and not silver_job.has_news(moment.committed.of_table(spec.table), before):
         return ViewRows(work.silver, spec, known)

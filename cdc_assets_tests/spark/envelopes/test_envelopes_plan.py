@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import functions as sf
 
 from cdc_assets_tests.support.lake.avro import registry
+from cdc_assets_tests.support.lake.plans import PARSERS, plan_text
 from cdc_assets_tests.support.values.avro_events import FIELDS, NEW
 from spark.bronze.drafts import drafts
 from spark.envelopes.leaves import leaves
 from spark.specs import Column, SilverSpec, TopicRange
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 COLUMNS = (Column("id", "integer", False), *(Column(name, "text") for name in ("big", "ratio", "ok", "raw")))
 MARKS = [{"name": f"__{name}", "type": ["null", "string"]} for name in ("op", "deleted", "source_ts_ms")]
 FLAT = {"type": "record", "name": "Flat", "fields": [*FIELDS, *MARKS]}
-PARSERS = re.compile(r"\b(?:from_json|from_avro|get_json_object|json_tuple)\(")
 # Parses per record in bronze, and in silver: the value and the key, and what lies inside of them as text.
 TIMES = {
     ("debezium-json", "postgresql"): (1, 2),
@@ -55,23 +54,13 @@ def test_each_record_is_parsed_once(session: SparkSession, form: tuple[str, str]
             *("s", "t", "none", "none", COLUMNS, ("id",)), envelope=form[0], connector=form[1], schema_registry=kept.url
         )
         bronze = drafts(records, [topic])
-        bronze_plan = _plan(bronze.drop("key", "value", "headers"), capsys)
+        bronze_plan = plan_text(bronze.drop("key", "value", "headers"), capsys)
         # Silver reads bronze's columns from files.
         events = records.select(
             "*",
             *[sf.col("offset").cast("string").alias(n) for n in ("op", "position", "tx_id", "snapshot")],
             sf.col("timestamp").alias("source_ts"),
         )
-        silver_plan = _plan(leaves(events, spec), capsys)
+        silver_plan = plan_text(leaves(events, spec), capsys)
     assert "Python" not in bronze_plan + silver_plan
     assert (len(PARSERS.findall(bronze_plan)), len(PARSERS.findall(silver_plan))) == TIMES[form]
-
-
-def _plan(rows: DataFrame, capsys: pytest.CaptureFixture[str]) -> str:
-    conf, name = rows.sparkSession.conf, "spark.sql.maxPlanStringLength"
-    shown = conf.get(name)
-    conf.set(name, str(2**20))
-    capsys.readouterr()
-    rows.explain("simple")
-    conf.set(name, shown)
-    return capsys.readouterr().out

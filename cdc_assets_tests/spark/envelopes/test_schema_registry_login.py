@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from base64 import b64decode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,7 +14,8 @@ import pytest
 
 from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets.registry_files.loader import load_source
-from spark.envelopes.schema_registry import avro_schema, without_login
+from cdc_assets_tests.support.lake.avro import registry
+from spark.envelopes.schema_registry import UNKNOWN_SECONDS, avro_schema, without_login
 from spark.errors import SchemaRegistryError
 
 CANARY = "s3cr%2Ft-canary"
@@ -61,6 +63,19 @@ def test_it_is_asked_with_the_login_of_its_address(place: str) -> None:
     assert b64decode(said.removeprefix("Basic ")) == b"reader:s3cr/t-canary"
     assert avro_schema(f"http://{place}", 1) == "string"
     assert Registry.logins[1:] == [""]
+
+
+def test_an_unknown_id_is_asked_for_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    with registry() as kept:
+        assert [avro_schema(kept.url, 1) for _ in range(3)] == [None] * 3
+        kept.register("late", "string")
+        assert avro_schema(kept.url, 1) is None
+        assert kept.asked == ["/schemas/ids/1"]
+        now[0] += UNKNOWN_SECONDS
+        assert [avro_schema(kept.url, 1) for _ in range(3)] == ["string"] * 3
+        assert kept.asked == ["/schemas/ids/1"] * 2
 
 
 def test_another_host_that_it_points_to_does_not_get_the_login(place: str) -> None:

@@ -12,7 +12,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cdc_assets.cli import app
+from cdc_assets.cli.up import make_names_again
+from cdc_assets.durable_file import replace_json
 from cdc_assets.errors import LakeSqlError
+from cdc_assets.stack.home import Home
 from cdc_assets_tests.support.lake.declared_topic import SOURCE
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake
@@ -103,6 +106,33 @@ def test_sensitive_values_are_hashes_unless_asked_for(lake: Lake, session: Spark
         assert all(each.startswith("hash:") for each in hashes)
         assert len(set(hashes)) == 2
     assert [*session.table("silver_source.t").columns][:2] == ["id", "v"]
+
+
+def test_a_server_of_the_stack_gets_them_again(
+    lake: Lake, remote: str, session: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = Home(tmp_path / "home").create()
+    assert "cdc up" not in register("--show-sensitive").stderr, "a server of the user's keeps its own catalog"
+    make_names_again(home)
+    assert capsys.readouterr().err == ""
+    # Now the server is the stack's own.
+    replace_json(home.stack, {"environment": {"CDC_SPARK_REMOTE": remote}})
+    assert "cdc up makes them again, until cdc sql --no-register" in register("--show-sensitive").stderr
+    clear(session)
+    make_names_again(home)
+    assert "3 names in Spark's catalog" in capsys.readouterr().err
+    assert {tuple(row) for row in session.table("silver_source.t").select("id", "v").collect()} == {(1, "a"), (2, "b")}
+    session.sql("CREATE OR REPLACE VIEW silver_source.t AS SELECT 'theirs' AS whose")
+    make_names_again(home)
+    told = capsys.readouterr().err
+    assert "were not made again" in told
+    assert "silver_source.t" in told
+    session.sql("DROP VIEW silver_source.t")
+    dropped = CliRunner().invoke(app, ["sql", "--no-register"])
+    assert "dropped: bronze.source, bronze_source.t" in dropped.stderr
+    make_names_again(home)
+    assert capsys.readouterr().err == ""
+    assert not session.catalog.databaseExists("bronze_source")
 
 
 @pytest.mark.all
