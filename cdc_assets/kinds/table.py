@@ -88,6 +88,7 @@ MARIADB = Kind(
 )
 MYSQL = Kind(
     name="mysql",
+    source=_DECLARED,
     settings=frozenset({"server_id", "schema_history"}),
     model=Part("cdc_assets.registry.mysql:MySql"),
     connector=Part("cdc_assets.connectors.mysql:capture_config"),
@@ -96,14 +97,19 @@ MYSQL = Kind(
     java_module="jdk.charsets",
     debezium="mysql.MySqlConnector",
     binlog="MySQL",
+    dialect="mysql",
+    database=Part("cdc_assets.resources.databases.mysql:MySqlDatabase"),
+    cut=Part("cdc_assets.resources.databases.mysql_cut:open_cut"),
+    rows=Part("cdc_assets.resources.databases.mysql_cut:open_rows"),
     connection=Part("cdc_assets.resources.rows.mysql:MySqlConnection"),
     columns=Part("cdc_assets.resources.columns.mysql:MySqlColumns"),
     witness=Part("cdc_assets.volumetry.binlog_changes:mysql_witness"),
     preflight=Part("cdc_assets.preflight.mysql_inspection:inspect"),
     onboarding=Part("cdc_assets.onboarding.kinds.mysql:MySqlKind"),
     traces=Part("cdc_assets.removal.binlog:mysql_traces"),
+    compare=Part("cdc_assets.reconcile.locked_source:compare"),
+    read_again=Part("cdc_assets.reconcile.key_signals:ask"),
     **_BY_BINLOG,
-    **_IN_PAGES,
 )
 SQLSERVER = Kind(
     name="sqlserver",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark.canonical import arrays, binary_forms, geometric, mariadb, number_forms, temporal_forms, text_forms
+from spark.canonical import arrays, binary_forms, geometric, mariadb, mysql, number_forms, temporal_forms, text_forms
 from spark.canonical.form import Form, Incomparable
 from spark.specs import Column
 from spark.types.rule import SourceType
@@ -14,12 +14,14 @@ _BY_TYPE: dict[str, Form | Incomparable] = {
     **binary_forms.FORMS,
     **geometric.FORMS,
 }
-_OF_DIALECT = {"mariadb": mariadb.form}
 
 
 def form(column: Column) -> Form | Incomparable:
     """How values of the column are written for a comparison; or why they cannot be."""
-    return _OF_DIALECT.get(column.dialect, _postgresql_form)(column)
+    if column.dialect == "mariadb":
+        return mariadb.form(column)
+    found = _postgresql_form(column)
+    return mysql.form(column, found) if column.dialect == "mysql" and isinstance(found, Form) else found
 
 
 def _postgresql_form(column: Column) -> Form | Incomparable:
