@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import cast
 
 from cdc_assets import names
-from cdc_assets.errors import CdcAssetsError, CutRefusedError
+from cdc_assets.errors import CdcAssetsError, CutRefusedError, IncarnationError
+from cdc_assets.identity.look import refusal, verdict
 from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import paged_source
 from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
@@ -30,6 +31,8 @@ def compare(
     if scope.method.two_step or not exact.can_reconcile(source):
         return paged_source.compare(platform, source, tables, scope)
     try:
+        if (found_other := verdict(platform, source)).kind == "other":
+            raise IncarnationError(refusal(source, found_other))
         otherwise = _declared_otherwise(platform, source, tables)
         found = exact.compare_at_cut(platform, source, [t for t in tables if t.name not in otherwise], scope)
     except CutRefusedError as error:
