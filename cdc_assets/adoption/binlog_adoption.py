@@ -36,7 +36,7 @@ class BinlogAdoption(ABC):
 
     @abstractmethod
     def server(self, source: CapturedSource) -> BinlogDatabase:
-        """The source's server."""
+        """The source's server, opened for questions."""
 
     def database(self, running: RunningConnector, password: Mapping[str, Any]) -> dict[str, Any]:
         """Where the connector finds it."""

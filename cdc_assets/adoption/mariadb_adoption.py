@@ -15,5 +15,5 @@ class MariaDbAdoption(BinlogAdoption):
     KIND = "mariadb"
 
     def server(self, source: CapturedSource) -> MariaDbDatabase:
-        """The source's MariaDB."""
+        """The source's MariaDB, opened for questions."""
         return MariaDbDatabase(expect(source.database, MariaDb))

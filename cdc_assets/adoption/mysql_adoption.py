@@ -1,4 +1,4 @@
-"""A MySQL connector that is taken over."""
+"""A MySQL connector that is taken over: its address, and its tables."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ class MySqlAdoption(BinlogAdoption):
         return {**found, "time_zone": zone} if zone else found
 
     def server(self, source: CapturedSource) -> MySqlDatabase:
-        """The source's MySQL."""
+        """The source's MySQL, opened for questions."""
         return MySqlDatabase(expect(source.database, MySql))

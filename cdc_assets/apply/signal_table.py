@@ -21,7 +21,7 @@ def ensure_signal_table(source: BaseSource) -> str:
     captured = source.captured
     if captured is None or kind_of(source).signals is None:
         return ""
-    if source.asked is None and names.declared_signals(source) is None:
+    if source.asked is None and names.signal_declaration(source) is None:
         return ""
     # A connector that was taken over may take no signals.
     if captured.capture.settings.get(SIGNALS, "") is None:

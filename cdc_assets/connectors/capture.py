@@ -39,7 +39,7 @@ def _with_tables_of_ours(source: CapturedSource, config: dict[str, str]) -> dict
     """Captured like tables, but no assets: `cdc reconcile` waits for the marker's rows (reconcile.paged_source), and `--heal`
     writes signals (reconcile.key_signals)."""
     # Where the server is asked for its place, the kind's own config has them.
-    signals = None if source.asked else names.declared_signals(source)
+    signals = None if source.asked else names.signal_declaration(source)
     config = dict(config)
     if signals:
         config["signal.enabled.channels"] = "source"

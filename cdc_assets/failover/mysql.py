@@ -21,9 +21,9 @@ class MySqlEpoch:
         """Nothing keeps the connector's place there."""
 
     def facts(self) -> MySqlFacts:
-        """Who it is."""
+        """Its uuid and its binlog's files."""
         return facts_of(self._database, "")
 
     def adopt(self, platform: Platform, memory: Memory, facts: MySqlFacts) -> None:
-        """Remember it."""
+        """Remember its uuid as the known one."""
         remember(memory, facts.uuid)

@@ -141,7 +141,7 @@ def publication_name(source: CapturedSource) -> str:
     return source.capture.publication or f"cdc_{source.name}"
 
 
-def declared_signals(source: BaseSource) -> str | None:
+def signal_declaration(source: BaseSource) -> str | None:
     """The signal table that the source declares, as it is written."""
     return source.reconciliation.signals or (source.captured.capture.signals if source.captured else None)
 
@@ -151,7 +151,7 @@ def signal_table(source: BaseSource) -> TableId:
 
     As `reconciliation.signals` declares it, else one of ours.
     """
-    declared = declared_signals(source)
+    declared = signal_declaration(source)
     return parse_table(declared) if declared else TableId(SIGNAL_SCHEMA, f"signal_{source.name}")
 
 

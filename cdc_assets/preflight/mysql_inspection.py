@@ -13,7 +13,7 @@ from cdc_assets.registry.unasked_source import UnaskedSource
 
 def _findings(source: UnaskedSource, tables: list[TableId], answers: by_driver.Answers, user: str) -> Iterator[Finding]:
     # Debezium itself writes into the signal table where a window of a snapshot opens and closes.
-    ours = {source.reconciliation.marker: ("INSERT", "DELETE"), names.declared_signals(source): ("INSERT",)}
+    ours = {source.reconciliation.marker: ("INSERT", "DELETE"), names.signal_declaration(source): ("INSERT",)}
     written = {parse_table(name): what for name, what in ours.items() if name}
     return mysql.findings(tables, answers, user=user, keyed=by_driver.with_known_key(source, tables), written=written)
 

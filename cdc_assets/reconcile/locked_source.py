@@ -33,7 +33,7 @@ def compare(
     try:
         if (found_other := verdict(platform, source)).kind == "other":
             raise IncarnationError(refusal(source, found_other))
-        otherwise = _declared_otherwise(platform, source, tables)
+        otherwise = _other_types(platform, source, tables)
         found = exact.compare_at_cut(platform, source, [t for t in tables if t.name not in otherwise], scope)
     except CutRefusedError as error:
         if source.reconciliation.marker:
@@ -47,14 +47,14 @@ def compare(
     in_pages = [t for t in tables if t.name in otherwise]
     if in_pages and source.reconciliation.marker:
         return found | paged_source.compare(platform, source, in_pages, scope)
-    return found | {names.table_name(t): not_compared(source, t, _told(otherwise[t.name])) for t in in_pages}
+    return found | {names.table_name(t): not_compared(source, t, _why_in_pages(otherwise[t.name])) for t in in_pages}
 
 
-def _declared_otherwise(platform: Platform, source: UnaskedSource, tables: Sequence[Table]) -> dict[str, list[str]]:
+def _other_types(platform: Platform, source: UnaskedSource, tables: Sequence[Table]) -> dict[str, list[str]]:
     """By table, the columns of which the database's type and the declared one are not written alike."""
     from spark.canonical.mysql import fits
 
-    written = cast(MySqlDatabase, platform.database(source)).written_tables([table.id for table in tables])
+    written = cast(MySqlDatabase, platform.database(source)).tables_in_own_types([table.id for table in tables])
     declared = columns_as_declared(source, written)
     found: dict[str, list[str]] = {}
     for table in tables:
@@ -67,7 +67,7 @@ def _declared_otherwise(platform: Platform, source: UnaskedSource, tables: Seque
     return found
 
 
-def _told(columns: Sequence[str]) -> str:
+def _why_in_pages(columns: Sequence[str]) -> str:
     return (
         f"{'; '.join(columns)}: the server cannot write these as silver has them; declare a marker table, by which rows are "
         "compared in pages (reconciliation: {marker: schema.table})"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from spark.canonical import arrays, binary_forms, geometric, mariadb, mysql, number_forms, temporal_forms, text_forms
 from spark.canonical.form import Form, Incomparable
 from spark.specs import Column
@@ -18,10 +20,12 @@ _BY_TYPE: dict[str, Form | Incomparable] = {
 
 def form(column: Column) -> Form | Incomparable:
     """How values of the column are written for a comparison; or why they cannot be."""
-    if column.dialect == "mariadb":
-        return mariadb.form(column)
+    return _OF_DIALECT.get(column.dialect, _postgresql_form)(column)
+
+
+def _mysql_form(column: Column) -> Form | Incomparable:
     found = _postgresql_form(column)
-    return mysql.form(column, found) if column.dialect == "mysql" and isinstance(found, Form) else found
+    return mysql.form(column, found) if isinstance(found, Form) else found
 
 
 def _postgresql_form(column: Column) -> Form | Incomparable:
@@ -39,3 +43,6 @@ def _postgresql_form(column: Column) -> Form | Incomparable:
     if source.array and isinstance(element, Form):
         return arrays.array_of(element, of_rows=source.kind in ("composite", "domain"))
     return element
+
+
+_OF_DIALECT: dict[str, Callable[[Column], Form | Incomparable]] = {"mariadb": mariadb.form, "mysql": _mysql_form}

@@ -44,5 +44,5 @@ class BinlogHashing(MySqlDialect, HashingDialect):
         return f"{values[0]} {strict}= {bounds[0]} AND {found}" if len(values) > 1 else found
 
     def digest_sql(self, text: str) -> str:
-        """The hash's digits."""
+        """The hash of a text, in hexadecimal."""
         return f"MD5({text})"

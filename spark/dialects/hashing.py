@@ -61,7 +61,7 @@ class HashingDialect(Dialect, ABC):
     def readable(self, column: Column) -> bool:
         """Whether its type reads the canonical text of a value as that value (own_order)."""
 
-    def listed_as_compared(self, column: Column) -> bool:
+    def converts_in_list(self, column: Column) -> bool:
         """Whether a constant in a list of rows becomes the column's character set, as it does beside `=`."""
         return column.kind in ("", "utf8mb4")
 

@@ -36,7 +36,7 @@ class MySqlHashingDialect(BinlogHashing):
         """Not bits, bytes and floats, whose text is another."""
         return _type_name(column) in self._readable
 
-    def listed_as_compared(self, column: Column) -> bool:
+    def converts_in_list(self, column: Column) -> bool:
         """The catalogue's character set is not kept: a text may be of any."""
         return _type_name(column) not in _TEXTS
 
@@ -48,7 +48,7 @@ class MySqlHashingDialect(BinlogHashing):
         return format(Decimal(text), "f")
 
     def digest_sql(self, text: str) -> str:
-        """The hash's digits."""
+        """The hash of a text, in hexadecimal."""
         return f"SHA2({text}, 256)"
 
 

@@ -65,7 +65,7 @@ class OwnOrder:
         set (10.11: a `ž` of latin2 is not found), as those of `=` are.
         """
         found = [self._literals(key) or [] for key in keys]
-        if all(map(self.dialect.listed_as_compared, self.columns)):
+        if all(map(self.dialect.converts_in_list, self.columns)):
             return f"({self.listed}) IN ({', '.join('(' + ', '.join(values) + ')' for values in found)})"
         quoted = [self.dialect.quote(name) for name in self.names]
         same = [" AND ".join(f"{name} = {value}" for name, value in zip(quoted, values, strict=True)) for values in found]

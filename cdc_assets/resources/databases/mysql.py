@@ -15,9 +15,9 @@ class MySqlDatabase(MySqlCapture):
 
     def tables(self, ids: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
         """The catalogue's view of each table that exists, with translated types."""
-        return {id_: translate_table(table) for id_, table in self.written_tables(ids).items()}
+        return {id_: translate_table(table) for id_, table in self.tables_in_own_types(ids).items()}
 
-    def written_tables(self, ids: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
+    def tables_in_own_types(self, ids: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
         """The same with MySQL's own types."""
         return super().tables(ids)
 

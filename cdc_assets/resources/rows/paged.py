@@ -133,7 +133,7 @@ class RowForm:
         return "".join(f"{write(row[place])};" for place, write in self._keys)
 
     def hash(self, row: Values) -> int:
-        """60 bits of the hash."""
+        """60 bits of the hash of its texts."""
         text = "".join(f"{text or ''};" for text in self.texts(row))
         return int(hashlib.new(self.row_text.dialect.digest, text.encode()).hexdigest()[:15], 16)
 
