@@ -86,6 +86,12 @@ def compare_at_cut(
     Raises:
         CdcAssetsError: there is no cut, or the chain does not carry its place into the lake.
     """
+    return _compare(platform, source, tables, scope)
+
+
+def _compare(
+    platform: Platform, source: CapturedSource, tables: Sequence[Table], scope: ComparisonScope
+) -> dict[str, TableResult]:
     from spark.reconcile.own_order import TwoRanges
 
     results: dict[str, TableResult] = {}
