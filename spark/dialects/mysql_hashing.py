@@ -12,7 +12,7 @@ _TEXTS = ("text", "character varying", "character", "uuid")
 
 class MySqlHashingDialect(BinlogHashing):
     """Texts in the collation of their code points without padding, which MySQL has since 8.0.17. MD5() is not in every server:
-    9.6 made it a component of its own, which somebody has to install.
+    9.7.4 has it in a component of its own, which somebody has to install.
     """
 
     digest = "sha256"
