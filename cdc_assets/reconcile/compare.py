@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 STATEMENT_TIMEOUT = 600.0
 # Rows are written by spark's rules here as well: they tell of a key that has become another since its range was chosen.
 _AT_ONCE = 3
+Results = dict[str, TableResult]
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,7 @@ def compare_at_cut(
     return _compare(platform, source, tables, scope)
 
 
-def _compare(
-    platform: Platform, source: CapturedSource, tables: Sequence[Table], scope: ComparisonScope
-) -> dict[str, TableResult]:
+def _compare(platform: Platform, source: CapturedSource, tables: Sequence[Table], scope: ComparisonScope) -> Results:
     from spark.reconcile.own_order import TwoRanges
 
     results: dict[str, TableResult] = {}
