@@ -113,6 +113,10 @@ class DatabaseError(CdcAssetsError):
     """A source database cannot be reached, or refused what we asked of it."""
 
 
+class CutRefusedError(DatabaseError):
+    """A server gives no exact moment of its log to us. Its rows can be compared in two steps."""
+
+
 class PreflightError(CdcAssetsError):
     """A source does not have what its connector cannot do without."""
 

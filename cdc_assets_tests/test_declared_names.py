@@ -204,9 +204,9 @@ def test_bad_declarations_are_refused(block: dict[str, object], told: str) -> No
 
 
 def test_settings_that_a_kind_has_not_are_refused() -> None:
-    database = {"kind": "mysql", "host": "h", "user": "u", "password": {"secret": "s"}}
+    database = {"kind": "sqlserver", "host": "h", "dbname": "d", "user": "u", "password": {"secret": "s"}}
     table = {"name": "a.b", "keys": ["id"], "columns": {"id": "bigint not null"}}
-    with pytest.raises(ValidationError, match=r"capture.signals: a source of kind mysql has no such setting"):
+    with pytest.raises(ValidationError, match=r"capture.signals: a source of kind sqlserver has no such setting"):
         UnaskedSource.model_validate(
             {"source": "s", "database": database, "capture": {"signals": "a.signals"}, "tables": [table]}
         )

@@ -137,7 +137,7 @@ class BronzeSpec(JsonSpec):
 class Column:
     """A column of the source, its type as PostgreSQL's format_type() writes it: `numeric(10,2)`, `text[]`.
 
-    `dialect` is whose types they are: postgresql, or mariadb (as information_schema writes them: `bigint(20) unsigned`).
+    `dialect` is whose types they are, and SQL: postgresql, mysql (the same types), or mariadb (`bigint(20) unsigned`).
     `kind` is what the catalogue says of a user-defined type (or array element): enum, composite, domain, range,
     multirange, base, fixed (a base type of fixed length); empty for PostgreSQL's own. `accepted`: the table takes what
     Debezium loses of this type. `number` is the column's own in the catalogue, which a rename keeps. `missing` is the

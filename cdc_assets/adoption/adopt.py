@@ -23,8 +23,9 @@ from cdc_assets.adoption.source_block import AdoptionKind, FoundAtSource, secret
 from cdc_assets.adoption.taken_settings import capture_differences, mirror_differences, other_settings, refuse_unequal
 from cdc_assets.adoption.topic_findings import topic_notes, topic_settings
 from cdc_assets.errors import AdoptionError
+from cdc_assets.kinds import KINDS
 from cdc_assets.registry.declared import SOURCE_NAME
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.registry_files.collisions import find_collisions
 from cdc_assets.registry_files.loader import load_sources, registry_files
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
@@ -39,7 +40,7 @@ class Adoption:
     """What would be, or was, written, and all that was read for it."""
 
     running: RunningConnector
-    source: Source
+    source: CapturedSource
     document: Mapping[str, Any]
     file: Path
     found: FoundAtSource
@@ -191,11 +192,16 @@ def _keeps(adoption: Adoption) -> bool:
     return bool(adoption.source.capture.settings or adoption.source.mirror.settings)
 
 
-def _validate(document: Mapping[str, Any]) -> Source:
+def _model(kind: str) -> type[CapturedSource]:
+    found: type[CapturedSource] = KINDS[kind].source.load()
+    return found
+
+
+def _validate(document: Mapping[str, Any]) -> CapturedSource:
     from pydantic import ValidationError
 
     try:
-        return Source.model_validate(document)
+        return _model(str(document["database"]["kind"])).model_validate(document)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
@@ -235,7 +241,7 @@ def _first_document(running: RunningConnector, kind: AdoptionKind, own: str) -> 
     }
 
 
-def _without_defaults(document: Mapping[str, Any], source: Source) -> dict[str, Any]:
+def _without_defaults(document: Mapping[str, Any], source: CapturedSource) -> dict[str, Any]:
     """The document without names that would be these anyhow."""
     bare = source.model_copy(update={"capture": type(source.capture)(), "mirror": type(source.mirror)()})
     derived = {
@@ -257,7 +263,7 @@ def _without_defaults(document: Mapping[str, Any], source: Source) -> dict[str, 
     return {key: value for key, value in found.items() if value != {}}
 
 
-def _notes(running: RunningConnector, mirror: FoundMirror | None, source: Source) -> list[str]:
+def _notes(running: RunningConnector, mirror: FoundMirror | None, source: CapturedSource) -> list[str]:
     if mirror is not None:
         return null_notes(running)
     return [

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from cdc_assets.adoption.running_connector import RunningConnector
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import CapturedSource
 
 _PLACES = (
     (r"\$\{file:(/[A-Za-z0-9_./-]+):([A-Za-z0-9_.-]+)\}", lambda m: {"file": m[1], "key": m[2]}),
@@ -39,7 +39,7 @@ class AdoptionKind(Protocol):
     def capture(self, running: RunningConnector) -> dict[str, Any]:
         """The names and forms of the block `capture` that this kind has."""
 
-    def look(self, running: RunningConnector, source: Source) -> FoundAtSource:
+    def look(self, running: RunningConnector, source: CapturedSource) -> FoundAtSource:
         """What the server says; the source has its address, and no tables that mean anything yet."""
 
 

@@ -20,7 +20,7 @@ from cdc_assets.connectors.kept_settings import is_listed
 from cdc_assets.connectors.mirrormaker2 import mirror_config
 from cdc_assets.connectors.unchanged_value import settle
 from cdc_assets.errors import AdoptionError
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.connect.masking import mask_value
 
@@ -29,7 +29,7 @@ _OF_MARKERS = ("message.prefix.include.list", "message.prefix.exclude.list")
 _OF_THE_WORKER = {"exactly.once.support": ("requested", "required"), "transaction.boundary": ("poll",)}
 
 
-def capture_differences(running: RunningConnector, source: Source) -> list[SettingDifference]:
+def capture_differences(running: RunningConnector, source: CapturedSource) -> list[SettingDifference]:
     """What of the connector is not as the source, without settings of its own, is rendered."""
     ours = capture_config(source)
     config = settle(ours, running.config)
@@ -55,7 +55,7 @@ def _lets_markers_through(running: RunningConnector) -> bool:
     return (not listed or is_listed(marker, listed.split(","))) and not (left_out and is_listed(marker, left_out.split(",")))
 
 
-def mirror_differences(mirror: FoundMirror, connect: ConnectClient, source: Source) -> list[SettingDifference]:
+def mirror_differences(mirror: FoundMirror, connect: ConnectClient, source: CapturedSource) -> list[SettingDifference]:
     """The same of the mirror."""
     ours, theirs = mirror_config(source), mirror.config
     topics = [names.topic(source, table) for table in source.tables]
@@ -74,7 +74,7 @@ def mirror_differences(mirror: FoundMirror, connect: ConnectClient, source: Sour
     return differences(differing_keys(theirs, ours), display, of_mirror, effect)
 
 
-def other_settings(running: RunningConnector, source: Source) -> dict[str, str | None]:
+def other_settings(running: RunningConnector, source: CapturedSource) -> dict[str, str | None]:
     """The settings that the entry has to declare, so that the connector is rendered as it is."""
     return {key: running.value_to_keep(key) for key in _unequal(running.config, capture_config(source))}
 
@@ -84,7 +84,7 @@ def _unequal(config: Mapping[str, str], rendered: Mapping[str, str]) -> list[str
     return differing_keys(config, settle(rendered, config))
 
 
-def refuse_unequal(running: RunningConnector, mirror: FoundMirror | None, source: Source, *, ours: bool) -> None:
+def refuse_unequal(running: RunningConnector, mirror: FoundMirror | None, source: CapturedSource, *, ours: bool) -> None:
     """The proof that nothing would be changed; of `ours` nothing is to be proven.
 
     Raises:

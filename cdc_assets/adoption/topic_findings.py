@@ -7,7 +7,7 @@ from typing import Any
 
 from cdc_assets import names
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources.kafka import TopicState
 
 _FOR_EVER = "36500d"
@@ -24,7 +24,7 @@ def topic_settings(states: Mapping[str, TopicState], configs: Mapping[str, Mappi
 
 
 def topic_notes(
-    source: Source,
+    source: CapturedSource,
     keyless: Sequence[TableId],
     states: Mapping[str, TopicState],
     configs: Mapping[str, Mapping[str, str]],

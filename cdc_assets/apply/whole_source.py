@@ -29,9 +29,8 @@ def refuse_source(platform: Platform, source: BaseSource) -> None:
     declared = declared_connectors([source])
     if names.is_mirrored(source):
         refuse_one_cluster(platform.core_kafka(source.cluster), platform.lake_kafka())
-    if source.asked:
-        refuse_other(platform, source.asked)
     if source.captured:
+        refuse_other(platform, source.captured)
         refuse_uncapturable(platform, source.captured)
         _refuse_unprepared(platform, source.captured)
     for each in declared:

@@ -71,9 +71,9 @@ def _refuse_other(name: str) -> None:
     from cdc_assets.resources.platform import Platform
 
     for source in chosen_sources():
-        if source.asked and names.connector_name(source.asked) == name:
+        if source.captured and names.connector_name(source.captured) == name:
             try:
-                refuse_other(Platform(), source.asked)
+                refuse_other(Platform(), source.captured)
             except IncarnationError:
                 raise
             except CdcAssetsError as error:

@@ -127,10 +127,10 @@ def source(
     from cdc_assets.resources.platform import Platform
 
     (declared,) = chosen_sources([name])
-    asked = declared.asked
+    asked = declared.captured
     if asked is None or kind_of(asked).incarnation is None:
         raise IncarnationError(
-            f"source {name} is no PostgreSQL or MariaDB database: its incarnations are not told "
+            f"source {name} is no PostgreSQL, MariaDB or MySQL database: its incarnations are not told "
             "(docs/explanation/incarnations.md)"
         )
     platform = Platform()

@@ -38,13 +38,14 @@ def config_of_kind(source: CapturedSource) -> dict[str, str]:
 def _with_tables_of_ours(source: CapturedSource, config: dict[str, str]) -> dict[str, str]:
     """Captured like tables, but no assets: `cdc reconcile` waits for the marker's rows (reconcile.paged_source), and `--heal`
     writes signals (reconcile.key_signals)."""
-    declared = source.reconciliation
+    # Where the server is asked for its place, the kind's own config has them.
+    signals = None if source.asked else names.signal_declaration(source)
     config = dict(config)
-    if declared.signals:
+    if signals:
         config["signal.enabled.channels"] = "source"
-        config[SIGNALS] = names.collection(source, parse_table(declared.signals))
+        config[SIGNALS] = names.collection(source, parse_table(signals))
     listed = "table.include.list" if "table.include.list" in config else "collection.include.list"
-    for table in (parse_table(name) for name in (declared.marker, declared.signals) if name):
+    for table in (parse_table(name) for name in (source.reconciliation.marker, signals) if name):
         # Where a server or a store compares names, or takes the pattern itself, the plain one stays.
         pattern_of: Callable[..., str] = table_pattern if kind_of(source).plain_patterns else exact_pattern
         more = {listed: pattern_of(*table), "database.include.list": pattern_of(table.schema)}

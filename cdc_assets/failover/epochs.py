@@ -9,13 +9,13 @@ from cdc_assets.bronze.append import append_epochs
 from cdc_assets.errors import IncarnationError
 from cdc_assets.failover.opening import begin_epoch
 from cdc_assets.identity.look import refusal, stop_connector, verdict
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources.platform import Platform
 
 Say = Callable[[str], None]
 
 
-def apply_on_gap(platform: Platform, source: Source, say: Say) -> Mapping[str, int]:
+def apply_on_gap(platform: Platform, source: CapturedSource, say: Say) -> Mapping[str, int]:
     """The epochs that were opened by topic; empty where the server is the one that was read.
 
     Raises:
@@ -31,6 +31,6 @@ def apply_on_gap(platform: Platform, source: Source, say: Say) -> Mapping[str, i
     return open_epoch(platform, source, found.reason, say)
 
 
-def open_epoch(platform: Platform, source: Source, reason: str, say: Say) -> Mapping[str, int]:
+def open_epoch(platform: Platform, source: CapturedSource, reason: str, say: Say) -> Mapping[str, int]:
     """Open it, with bronze in it."""
     return begin_epoch(platform, source, reason, partial(append_epochs, say=say), say)

@@ -30,7 +30,7 @@ from cdc_assets.errors import IncarnationError
 from cdc_assets.identity.memory import Memory, Opening
 from cdc_assets.kinds import kind_of
 from cdc_assets.onboarding.state import only_one
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
@@ -44,7 +44,7 @@ STEPS = {
     "append": "bring bronze to the end of the old epoch, and the new one into it",
     "adopt": "take this server for the one that is known",
 }
-Append = Callable[[Platform, Source, Mapping[str, int], Mapping[str, Mapping[int, int]]], None]
+Append = Callable[[Platform, CapturedSource, Mapping[str, int], Mapping[str, Mapping[int, int]]], None]
 Say = Callable[[str], None]
 _DEADLINE_SECONDS = 24 * 3600.0
 
@@ -62,7 +62,7 @@ class ServerEpoch(Protocol):
         """Take it, as `facts` told it, for the one that is known; writes `memory`."""
 
 
-def begin_epoch(platform: Platform, source: Source, reason: str, append: Append, say: Say) -> dict[str, int]:
+def begin_epoch(platform: Platform, source: CapturedSource, reason: str, append: Append, say: Say) -> dict[str, int]:
     """The new epoch of each topic. `append(platform, source, epochs, bounds)` brings bronze there.
 
     Raises:
@@ -94,13 +94,13 @@ def begin_epoch(platform: Platform, source: Source, reason: str, append: Append,
         return _adopt_server(platform, source, memory)
 
 
-def _stop(platform: Platform, source: Source, opening: Opening) -> None:
+def _stop(platform: Platform, source: CapturedSource, opening: Opening) -> None:
     connect, name = platform.core_connect(source.cluster), names.connector_name(source)
     if connect.config(name) is not None:
         connect.stop(name)
 
 
-def _record_bounds(platform: Platform, source: Source, opening: Opening) -> None:
+def _record_bounds(platform: Platform, source: CapturedSource, opening: Opening) -> None:
     ends = topics_to_lake(platform, source, time.monotonic() + _DEADLINE_SECONDS)
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     known = committed.topics if committed else {}
@@ -108,7 +108,7 @@ def _record_bounds(platform: Platform, source: Source, opening: Opening) -> None
     opening.epochs = {topic: (known[topic].epoch if topic in known else 0) + 1 for topic in ends}
 
 
-def _forget(platform: Platform, source: Source, opening: Opening) -> None:
+def _forget(platform: Platform, source: CapturedSource, opening: Opening) -> None:
     connect, name = platform.core_connect(source.cluster), names.connector_name(source)
     at_server = _epoch_of(source)
     if at_server:
@@ -118,7 +118,7 @@ def _forget(platform: Platform, source: Source, opening: Opening) -> None:
         connect.reset_offsets(name)
 
 
-def _read(platform: Platform, source: Source, opening: Opening) -> None:
+def _read(platform: Platform, source: CapturedSource, opening: Opening) -> None:
     connect, config = platform.core_connect(source.cluster), capture_config(source)
     found = connect.config(config["name"])
     config = settle(config, found)
@@ -129,10 +129,10 @@ def _read(platform: Platform, source: Source, opening: Opening) -> None:
         resume_connector(connect, config["name"])
     connect.wait_running(config["name"])
     # The marker lies behind the whole reading.
-    carry_to_lake(platform, source, deadline=_DEADLINE_SECONDS)
+    carry_to_lake(platform, source, deadline=_DEADLINE_SECONDS, database=platform.database(source))
 
 
-def _adopt_server(platform: Platform, source: Source, memory: Memory) -> dict[str, int]:
+def _adopt_server(platform: Platform, source: CapturedSource, memory: Memory) -> dict[str, int]:
     assert memory.opening is not None
     epochs = memory.opening.epochs
     at_server = _epoch_of(source)
@@ -145,13 +145,13 @@ def _adopt_server(platform: Platform, source: Source, memory: Memory) -> dict[st
     return epochs
 
 
-def _epoch_of(source: Source) -> ServerEpoch | None:
+def _epoch_of(source: CapturedSource) -> ServerEpoch | None:
     part = kind_of(source).epoch
     found: ServerEpoch | None = part.load()(source) if part else None
     return found
 
 
-_RUN: Mapping[str, Callable[[Platform, Source, Opening], None]] = {
+_RUN: Mapping[str, Callable[[Platform, CapturedSource, Opening], None]] = {
     "stop": _stop,
     "bound": _record_bounds,
     "forget": _forget,

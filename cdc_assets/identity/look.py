@@ -10,12 +10,12 @@ from cdc_assets.errors import IncarnationError
 from cdc_assets.identity.judge import Verdict
 from cdc_assets.identity.memory import Known
 from cdc_assets.kinds import kind_of
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.platform import Platform
 
 
 def verdict(
-    platform: Platform, source: Source, offsets: Sequence[Mapping[str, Any]] | None = None, known: Known | None = None
+    platform: Platform, source: CapturedSource, offsets: Sequence[Mapping[str, Any]] | None = None, known: Known | None = None
 ) -> Verdict:
     """Whether its connector may go on from where it is, or from these offsets; of a kind that is not told, it may.
 
@@ -35,17 +35,17 @@ def refuse_other(platform: Platform, source: BaseSource) -> None:
     Raises:
         IncarnationError: its server is another incarnation; the connector is stopped by now.
     """
-    asked = source.asked
-    if asked is None:
+    captured = source.captured
+    if captured is None:
         return
-    found = verdict(platform, asked)
+    found = verdict(platform, captured)
     if found.kind != "other":
         return
-    stop_connector(platform, asked)
-    raise IncarnationError(refusal(asked, found))
+    stop_connector(platform, captured)
+    raise IncarnationError(refusal(captured, found))
 
 
-def stop_connector(platform: Platform, source: Source) -> None:
+def stop_connector(platform: Platform, source: CapturedSource) -> None:
     """Its connector reads nothing more; one that git owns is git's to stop (`refusal` says so)."""
     if source.managed_by == "gitops":
         return
@@ -54,7 +54,7 @@ def stop_connector(platform: Platform, source: Source) -> None:
         connect.stop(name)
 
 
-def refusal(source: Source, verdict: Verdict) -> str:
+def refusal(source: CapturedSource, verdict: Verdict) -> str:
     """What is wrong, and the command that mends it."""
     if source.managed_by == "gitops":
         stop = f"put state: stopped into the manifest of {names.connector_name(source)}, which is managed_by: gitops; then "

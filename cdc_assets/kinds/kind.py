@@ -69,7 +69,7 @@ class Kind:
 
     database: Part | None = None
     """`(config) -> SourceDatabase`: its catalogue, and questions to its log (resources.databases). None: columns are
-    declared, or translated (`columns`)."""
+    declared, or translated (`columns`). With both (MySQL), the first is for the cut."""
     cut: Part | None = None
     """`(database, *, statement_timeout)`: its rows at one exact moment (resources.databases.cuts)."""
     rows: Part | None = None

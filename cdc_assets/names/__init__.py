@@ -141,12 +141,17 @@ def publication_name(source: CapturedSource) -> str:
     return source.capture.publication or f"cdc_{source.name}"
 
 
+def signal_declaration(source: BaseSource) -> str | None:
+    """The signal table that the source declares, as it is written."""
+    return source.reconciliation.signals or (source.captured.capture.signals if source.captured else None)
+
+
 def signal_table(source: BaseSource) -> TableId:
     """The table in the source through which the connector is asked for snapshots; made by the first onboarding.
 
     As `reconciliation.signals` declares it, else one of ours.
     """
-    declared = source.reconciliation.signals or (source.captured.capture.signals if source.captured else None)
+    declared = signal_declaration(source)
     return parse_table(declared) if declared else TableId(SIGNAL_SCHEMA, f"signal_{source.name}")
 
 

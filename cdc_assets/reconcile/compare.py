@@ -35,11 +35,12 @@ from cdc_assets.reconcile.slices import WHOLE
 from cdc_assets.reconcile.table_comparison import Carried, TableComparison
 from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL
 from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.models import BaseSource, Source
-from cdc_assets.resources.databases.catalogue import CatalogueTable
+from cdc_assets.registry.models import BaseSource, CapturedSource
+from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
 from cdc_assets.resources.databases.cuts import SourceCut, open_cut
 from cdc_assets.resources.delta_log import bronze_committed, silver_state
 from cdc_assets.resources.platform import Platform
+from cdc_assets.tables.source_catalogue import columns_as_declared
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 STATEMENT_TIMEOUT = 600.0
 # Rows are written by spark's rules here as well: they tell of a key that has become another since its range was chosen.
 _AT_ONCE = 3
+Results = dict[str, TableResult]
 
 
 @dataclass(frozen=True)
@@ -64,20 +66,31 @@ class TableToCompare:
 
 def can_reconcile(source: BaseSource) -> bool:
     """Whether the source's rows can be compared at an exact cut."""
-    return kind_of(source).cut is not None
+    return kind_of(source).cut is not None and (source.captured is None or source.captured.database.tells_snapshots)
 
 
 def compare(
-    platform: Platform, source: Source, tables: Sequence[Table], scope: ComparisonScope = WHOLE_TABLES
+    platform: Platform, source: CapturedSource, tables: Sequence[Table], scope: ComparisonScope = WHOLE_TABLES
 ) -> dict[str, TableResult]:
     """By short table name. What stands in the way of comparing is a result as well, never an exception."""
     try:
-        return _compare(platform, source, tables, scope)
+        return compare_at_cut(platform, source, tables, scope)
     except CdcAssetsError as error:
         return {names.table_name(t): not_compared(source, t, str(error)) for t in tables}
 
 
-def _compare(platform: Platform, source: Source, tables: Sequence[Table], scope: ComparisonScope) -> dict[str, TableResult]:
+def compare_at_cut(
+    platform: Platform, source: CapturedSource, tables: Sequence[Table], scope: ComparisonScope
+) -> dict[str, TableResult]:
+    """By short table name; what stands in the way of one table is its result.
+
+    Raises:
+        CdcAssetsError: there is no cut, or the chain does not carry its place into the lake.
+    """
+    return _compare(platform, source, tables, scope)
+
+
+def _compare(platform: Platform, source: CapturedSource, tables: Sequence[Table], scope: ComparisonScope) -> Results:
     from spark.reconcile.own_order import TwoRanges
 
     results: dict[str, TableResult] = {}
@@ -85,7 +98,7 @@ def _compare(platform: Platform, source: Source, tables: Sequence[Table], scope:
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     database = platform.database(source)
     with open_cut(database, statement_timeout=STATEMENT_TIMEOUT) as cut:
-        catalogue = database.tables([t.id for t in tables])
+        catalogue = columns_as_declared(source, database.tables([t.id for t in tables]))
         works: list[TableComparison] = []
         with ThreadPoolExecutor(1) as carrying, ThreadPoolExecutor(_AT_ONCE) as pool:
             carried: Future[Carried] | None = None
@@ -96,7 +109,7 @@ def _compare(platform: Platform, source: Source, tables: Sequence[Table], scope:
                         table, (states[table.name], committed), catalogue.get(table.id), part, scope.method.view
                     )
                     work = _prepare(platform, source, asked)
-                    carried = carried or carrying.submit(_carry, platform, source, scope.timeout)
+                    carried = carried or carrying.submit(_carry, platform, source, database, scope.timeout)
                     if not isinstance(part, TwoRanges) and not work.is_small:
                         work.ours = pool.submit(sum_alone, work, cut, carried).result
                     _sum_source(work, cut)
@@ -120,13 +133,13 @@ def _compare(platform: Platform, source: Source, tables: Sequence[Table], scope:
     return results
 
 
-def _carry(platform: Platform, source: Source, timeout: float) -> Carried:
+def _carry(platform: Platform, source: CapturedSource, database: SourceDatabase, timeout: float) -> Carried:
     started = time.monotonic()
-    position = carry_to_lake(platform, source, deadline=timeout)
+    position = carry_to_lake(platform, source, deadline=timeout, database=database)
     return Carried(position, time.monotonic() - started)
 
 
-def _prepare(platform: Platform, source: Source, asked: TableToCompare) -> TableComparison:
+def _prepare(platform: Platform, source: CapturedSource, asked: TableToCompare) -> TableComparison:
     table = asked.table
     if asked.catalogue is None:
         raise DatabaseError(f"the source has no table {table.name}, or the role may not see it")

@@ -26,7 +26,7 @@ from cdc_assets.kinds import kind_of
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile.result import IN_SILVER, RowDifference, TableResult
 from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource, Source
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from cdc_assets.tables.fold_specs import silver_spec
@@ -101,7 +101,7 @@ def by_signals_of_ours(source: Source, table: Table, spec: SilverSpec, keys: Seq
     database.send_signal(signals, f"heal-{uuid.uuid4().hex[:12]}", "execute-snapshot", json.dumps(data))
 
 
-def signals_of(source: Source) -> Any:
+def signals_of(source: CapturedSource) -> Any:
     """The source's database, as signals are written to it."""
     part = kind_of(source).signals
     assert part is not None, source.kind_name

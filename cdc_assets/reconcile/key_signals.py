@@ -33,7 +33,7 @@ def ask(source: UnaskedSource, table: Table, spec: SilverSpec, keys: Sequence[st
     Raises:
         DatabaseError: the source declares no table of signals, or a key cannot be written into a condition.
     """
-    declared = source.reconciliation.signals
+    declared = names.signal_declaration(source)
     if declared is None:
         raise DatabaseError(
             f"source {source.name} declares no signal table, so its connector cannot be asked for {quantity(len(keys), 'key')}: "

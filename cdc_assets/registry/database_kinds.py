@@ -12,8 +12,8 @@ from cdc_assets.kinds import KINDS
 
 
 def models_of(*, asked: bool) -> Any:
-    """Of all kinds whose server is asked for its catalogue, or of those whose columns are declared; told apart by `kind`."""
-    rows = [row for row in KINDS.values() if row.model is not None and (row.database is not None) is asked]
+    """Of all kinds whose server alone tells columns, or of those that may declare them; told apart by `kind`."""
+    rows = [row for row in KINDS.values() if row.model is not None and row.tells_place is asked]
     models = [row.model.load() for row in rows if row.model]
     return Annotated[reduce(or_, models), Field(discriminator="kind")]
 

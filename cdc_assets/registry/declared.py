@@ -35,6 +35,11 @@ class DatabaseKind(Declared):
         return ""
 
     @property
+    def tells_snapshots(self) -> bool:
+        """Whether the server may tell which place of its log a snapshot sees, where its kind can."""
+        return True
+
+    @property
     def topic_scope(self) -> tuple[str, ...]:
         """What the connector's topics have before schema and table."""
         return ()

@@ -28,3 +28,8 @@ class MySql(EncryptedBinlog):
     sslmode: Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"] | None = None
     snapshot_locking: Literal["minimal", "extended", "none"] = "minimal"
     time_zone: str | None = None
+
+    @property
+    def tells_snapshots(self) -> bool:
+        """It is told under a global read lock."""
+        return self.snapshot_locking != "none"

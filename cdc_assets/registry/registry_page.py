@@ -45,7 +45,7 @@ A *duration* is a number and a unit: `500ms`, `30s`, `5m`, `1h30m` or `7d`. A *v
 `{env: NAME}`: its value comes from the environment when it is needed. `{env: NAME, default: …}` has
 a value for the case that nobody sets it. A *secret* is `{secret: name}`: see [secret](#secret).
 """
-DECLARED = [row.name for row in KINDS.values() if row.model and row.database is None]
+DECLARED = [row.name for row in KINDS.values() if row.model and not row.tells_place]
 
 
 def _in_words(names: list[str]) -> str:

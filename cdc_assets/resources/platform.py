@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdc_assets import names, settings
 from cdc_assets.registry.backup_store import BackupStore
-from cdc_assets.registry.models import BaseSource, CapturedSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.columns.translated import TranslatedCatalogue, open_columns
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases import SourceDatabase, open_database
@@ -92,7 +92,7 @@ class Platform:
         bring_back = partial(bring_back_expired, self)
         return SparkSessions(remote, token, is_foreign=not settings.is_of_stack(remote), bring_back=bring_back)
 
-    def database(self, source: Source) -> SourceDatabase:
+    def database(self, source: CapturedSource) -> SourceDatabase:
         """The source's database (SourceDatabase), opened for questions about its tables and its log."""
         return open_database(source.database)
 

@@ -79,17 +79,25 @@ class LogPosition:
     between: CommitPlace | None = None
 
 
-def carry_to_lake(platform: Platform, source: BaseSource, *, deadline: float, say: Say = lambda _: None) -> LogPosition:
+def carry_to_lake(
+    platform: Platform,
+    source: BaseSource,
+    *,
+    deadline: float,
+    say: Say = lambda _: None,
+    database: SourceDatabase | None = None,
+) -> LogPosition:
     """Wait until everything committed in the source before the call is readable in the lake's cluster.
 
     Without a database, the source is what its topics hold at the call. The core's Connect is asked how far a MariaDB's
-    connector is. `deadline` in seconds. `say` is told now and then what stands in the way: a connector that does not run.
+    connector is. `deadline` in seconds. `database`: of a source that is not asked elsewhere. `say` is told now and then what
+    stands in the way: a connector that does not run.
 
     Raises:
         CaughtUpTimeoutError: naming the link that did not follow in time.
     """
     until = time.monotonic() + deadline
-    database = platform.database_if_any(source)
+    database = database or platform.database_if_any(source)
     marker = f"position-{uuid.uuid4()}"
     at = CarriedPlace("none", None)
     if database is not None:

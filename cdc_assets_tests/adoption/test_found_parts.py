@@ -134,9 +134,9 @@ def test_secrets_are_kept_and_never_written() -> None:
         (None, "RUNNING", "no connector erp at http://c; connectors of Debezium there: none"),
         ({"connector.class": "FileStreamSource"}, "RUNNING", "is FileStreamSource, and not one of Debezium's"),
         (
-            {"connector.class": "io.debezium.connector.mysql.MySqlConnector"},
+            {"connector.class": "io.debezium.connector.oracle.OracleConnector"},
             "RUNNING",
-            "takes over those of kind postgresql, mariadb only",
+            "takes over those of kind postgresql, mariadb, mysql only",
         ),
         ({"connector.class": "io.debezium.connector.postgresql.PostgresConnector"}, "STOPPED", "does not run (STOPPED"),
         (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from spark.canonical import arrays, binary_forms, geometric, mariadb, number_forms, temporal_forms, text_forms
+from collections.abc import Callable
+
+from spark.canonical import arrays, binary_forms, geometric, mariadb, mysql, number_forms, temporal_forms, text_forms
 from spark.canonical.form import Form, Incomparable
 from spark.specs import Column
 from spark.types.rule import SourceType
@@ -14,12 +16,16 @@ _BY_TYPE: dict[str, Form | Incomparable] = {
     **binary_forms.FORMS,
     **geometric.FORMS,
 }
-_OF_DIALECT = {"mariadb": mariadb.form}
 
 
 def form(column: Column) -> Form | Incomparable:
     """How values of the column are written for a comparison; or why they cannot be."""
     return _OF_DIALECT.get(column.dialect, _postgresql_form)(column)
+
+
+def _mysql_form(column: Column) -> Form | Incomparable:
+    found = _postgresql_form(column)
+    return mysql.form(column, found) if isinstance(found, Form) else found
 
 
 def _postgresql_form(column: Column) -> Form | Incomparable:
@@ -37,3 +43,6 @@ def _postgresql_form(column: Column) -> Form | Incomparable:
     if source.array and isinstance(element, Form):
         return arrays.array_of(element, of_rows=source.kind in ("composite", "domain"))
     return element
+
+
+_OF_DIALECT: dict[str, Callable[[Column], Form | Incomparable]] = {"mariadb": mariadb.form, "mysql": _mysql_form}

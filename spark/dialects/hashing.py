@@ -24,6 +24,8 @@ Piece = tuple[str, str, tuple[str, ...]]
 class HashingDialect(Dialect, ABC):
     """The SQL of a database whose rows are compared at one exact moment."""
 
+    digest: str = "md5"
+    """The hash function of rows and of bytes, as hashlib calls it: md5 or sha256."""
     whole: tuple[str, ...]
     """The types whose values are whole numbers of up to 63 bits and a sign."""
 
@@ -58,6 +60,10 @@ class HashingDialect(Dialect, ABC):
     @abstractmethod
     def readable(self, column: Column) -> bool:
         """Whether its type reads the canonical text of a value as that value (own_order)."""
+
+    def converts_in_list(self, column: Column) -> bool:
+        """Whether a constant in a list of rows becomes the column's character set, as it does beside `=`."""
+        return column.kind in ("", "utf8mb4")
 
     @abstractmethod
     def literal(self, column: Column, text: str) -> str:

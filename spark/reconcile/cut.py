@@ -58,7 +58,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class BinlogCut:
-    """A place in a MariaDB's binlog: file number and bytes. InnoDB commits in the binlog's order, so it decides alone."""
+    """A place in a MariaDB's or MySQL's binlog: file number and bytes. InnoDB commits in its order, so it decides alone."""
 
     number: int
     position: int

@@ -59,13 +59,13 @@ class OwnOrder:
         return self.dialect.between(quoted, self._literals(keys.after), self._literals(keys.to))
 
     def one_of(self, keys: Sequence[Sequence[str]]) -> str:
-        """That a row's key is one of these (MariaDB).
+        """That a row's key is one of these (MariaDB, MySQL).
 
         A list costs half of conditions joined by OR; but the texts of a list of rows are not converted to the column's character
         set (10.11: a `ž` of latin2 is not found), as those of `=` are.
         """
         found = [self._literals(key) or [] for key in keys]
-        if all(c.kind in ("", "utf8mb4") for c in self.columns):
+        if all(map(self.dialect.converts_in_list, self.columns)):
             return f"({self.listed}) IN ({', '.join('(' + ', '.join(values) + ')' for values in found)})"
         quoted = [self.dialect.quote(name) for name in self.names]
         same = [" AND ".join(f"{name} = {value}" for name, value in zip(quoted, values, strict=True)) for values in found]

@@ -1,9 +1,9 @@
 """A row as one text and one number, the same in the source's SQL (spark.dialects) and in Spark; rows are compared by the number.
 
 text    each column's canonical form and `;`, in the order of the columns
-hash    the first 60 bits of md5(text): two different rows have the same one with probability 2^-60
+hash    the first 60 bits of md5(text), of MySQL's rows of sha256: two different rows have the same one with probability 2^-60
 bucket  of a key of whole numbers the remainder of the sum of their absolute values; of a uuid one of its bytes; of other keys
-        28 bits of md5 of the key's text; without key the hash. A key's row is in the same bucket on both sides, whatever its
+        28 bits of that hash of its text; without key the hash. A key's row is in the same bucket on both sides, whatever its
         values
 slice   what is read of tables too large to be read whole at a time: a range of keys, or a share of the buckets: one of N
 """
@@ -22,6 +22,7 @@ from spark.canonical.column_forms import form
 from spark.canonical.form import Form, Incomparable
 from spark.dialects.hashing import BUCKETS, HashingDialect
 from spark.dialects.mariadb import MariaDbDialect
+from spark.dialects.mysql_hashing import MySqlHashingDialect
 from spark.dialects.postgresql import PostgreSqlDialect
 from spark.errors import NotComparableError
 from spark.reconcile.key_order import Bound, KeyOrder, KeyRange, key_order
@@ -33,7 +34,11 @@ LOW_BITS = 30
 Share = tuple[int, int]
 Slice = Share | KeyRange
 WHOLE: Share = (0, 1)
-_DIALECTS: dict[str, HashingDialect] = {"postgresql": PostgreSqlDialect(), "mariadb": MariaDbDialect()}
+_DIALECTS: dict[str, HashingDialect] = {
+    "postgresql": PostgreSqlDialect(),
+    "mariadb": MariaDbDialect(),
+    "mysql": MySqlHashingDialect(),
+}
 
 
 def slice_text(part: Slice | TwoRanges) -> str:
@@ -204,8 +209,11 @@ class RowText:
         return [self.forms[key].lake(sf.col(slot(order[key]))).alias(f"k{i}") for i, key in enumerate(self.keys)]
 
     def hash(self) -> Expression:
-        """The row's hash in Spark, a bigint: 60 bits of MD5 of its text."""
-        return sf.conv(sf.substring(sf.md5(self.row()), 1, 15), 16, 10).cast("bigint")
+        """The row's hash in Spark, a bigint: 60 bits of the digest of its text."""
+        return sf.conv(sf.substring(self._digest(self.row()), 1, 15), 16, 10).cast("bigint")
+
+    def _digest(self, text: Expression) -> Expression:
+        return sf.sha2(text, 256) if self.dialect.digest == "sha256" else sf.md5(text)
 
     def bucket(self) -> Expression:
         """The row's bucket in Spark, 0 to BUCKETS - 1."""
@@ -216,7 +224,7 @@ class RowText:
         elif self.uuid:
             number = sf.conv(sf.substring(sf.col(slot(order[self.keys[0]])), 12, 2), 16, 10).cast("bigint")
         elif self.keys:
-            number = sf.conv(sf.substring(sf.md5(self.key()), 1, 7), 16, 10).cast("bigint")
+            number = sf.conv(sf.substring(self._digest(self.key()), 1, 7), 16, 10).cast("bigint")
         else:
             number = self.hash()
         return sf.pmod(number, sf.lit(BUCKETS)).cast("int")

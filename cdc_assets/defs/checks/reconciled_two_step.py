@@ -12,7 +12,7 @@ from cdc_assets.defs.checks.table_checks import Checks, table_checks
 from cdc_assets.defs.keys import key_of_check
 from cdc_assets.reconcile import open_differences
 from cdc_assets.reconcile.any_source import compare_rows
-from cdc_assets.reconcile.method import ComparisonScope
+from cdc_assets.reconcile.method import ComparisonMethod, ComparisonScope
 from cdc_assets.reconcile.slices import Share, share_at
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
@@ -38,14 +38,16 @@ def build_rows_checks(source: BaseSource) -> dg.AssetChecksDefinition:
 
     @table_checks("rows", source, checks, _DESCRIPTION, blocking=lambda table: _fails(source, table))
     def rows(_: dg.AssetCheckExecutionContext, platform: Platform, wanted: Checks) -> Iterator[dg.AssetCheckResult]:
-        shares = _shares(source, list(wanted.values()))
-        found = compare_rows(platform, source, list(wanted.values()), ComparisonScope(shares))
+        shares, method = _shares(source, list(wanted.values())), _method(source)
+        found = compare_rows(platform, source, list(wanted.values()), ComparisonScope(shares, method=method))
         by_name = {names.table_name(table): table for table in wanted.values()}
         found = open_differences.with_earlier(
             source.name,
             shares,
             found,
-            lambda name, part: compare_rows(platform, source, [by_name[name]], ComparisonScope({name: part}))[name],
+            lambda name, part: compare_rows(platform, source, [by_name[name]], ComparisonScope({name: part}, method=method))[
+                name
+            ],
         )
         for key, table in wanted.items():
             severity = dg.AssetCheckSeverity.ERROR if _fails(source, table) else dg.AssetCheckSeverity.WARN
@@ -54,6 +56,11 @@ def build_rows_checks(source: BaseSource) -> dg.AssetChecksDefinition:
             yield check_result(key, *told, severity=severity)
 
     return rows
+
+
+def _method(source: BaseSource) -> ComparisonMethod:
+    """In two steps where a marker is declared: MySQL's exact cut takes a global read lock, which a person asks for."""
+    return ComparisonMethod(two_step=source.reconciliation.marker is not None)
 
 
 def _fails(source: BaseSource, table: Table) -> bool:

@@ -39,7 +39,7 @@ class MySqlKind(BinlogKind):
 
     def tables_to_define(self, work: OnboardingWork) -> tuple[Table, ...]:
         """The signal table's as well, which the running connector may not have had."""
-        signals = work.after.reconciliation.signals
+        signals = names.signal_declaration(work.after)
         return (*work.tables, Table(name=signals)) if signals and work.state.route == "incremental" else work.tables
 
     def unready(self, work: OnboardingWork, ids: Sequence[TableId]) -> list[str]:
@@ -47,7 +47,7 @@ class MySqlKind(BinlogKind):
         database = self.database(work.declared)
         found = database.tables(ids)
         findings = [each for table in work.tables for each in _declaration_problems(table, found.get(table.id))]
-        if work.state.route == "incremental" and work.declared.reconciliation.signals is None:
+        if work.state.route == "incremental" and names.signal_declaration(work.declared) is None:
             table = names.signal_table(work.declared)
             findings.append(f"no signal table is declared; declare one: reconciliation: {{signals: {table}}}; it is made then")
         if work.state.route == "temporary" and not database.locks:

@@ -82,16 +82,26 @@ class MySqlCapture(BinlogCapture):
             time.sleep(_PAUSE_SECONDS)
 
     def _status(self, cursor: Any) -> Sequence[Any] | None:
+        self._newer_or_older(cursor, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")  # before 8.2
+        found: Sequence[Any] | None = cursor.fetchone()
+        return found
+
+    @staticmethod
+    def _newer_or_older(cursor: Any, newer: str, older: str) -> None:
         import pymysql
 
         try:
-            cursor.execute("SHOW BINARY LOG STATUS")
+            cursor.execute(newer)
         except pymysql.err.ProgrammingError as error:
             if error.args[0] != _SYNTAX:
                 raise
-            cursor.execute("SHOW MASTER STATUS")  # before 8.2
-        found: Sequence[Any] | None = cursor.fetchone()
-        return found
+            cursor.execute(older)
+
+    def replica(self, cursor: Any) -> list[dict[str, Any]]:
+        """What each of its channels says, where it is a replica."""
+        self._newer_or_older(cursor, "SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
     def _flush(self, marker: str) -> str:
         """Debezium 3.6.1 cannot parse a FLUSH TABLES of a name with its database in it: its connector would stop for good."""

@@ -113,8 +113,14 @@ class RowForm:
         rest = [name for name in row_text.forms if name not in row_text.keys]
         self.columns = tuple(by_name[name] for name in (*row_text.keys, *rest))
         places = {c.name: i for i, c in enumerate(self.columns)}
-        self._order = [(places[name], _writer(by_name[name], in_key=name in row_text.keys)) for name in row_text.forms]
-        self._keys = [(places[name], _writer(by_name[name], in_key=True)) for name in row_text.keys]
+
+        def write(name: str) -> tuple[int, Write]:
+            return places[name], _writer(by_name[name], self._bytes, in_key=name in row_text.keys)
+
+        self._order, self._keys = [*map(write, row_text.forms)], [*map(write, row_text.keys)]
+
+    def _bytes(self, value: Any) -> str:
+        return hashlib.new(self.row_text.dialect.digest, bytes(value)).hexdigest()
 
     def texts(self, row: Values) -> list[str | None]:
         """Each column's, in the order of the forms."""
@@ -127,9 +133,9 @@ class RowForm:
         return "".join(f"{write(row[place])};" for place, write in self._keys)
 
     def hash(self, row: Values) -> int:
-        """60 bits of md5."""
+        """60 bits of the hash of its texts."""
         text = "".join(f"{text or ''};" for text in self.texts(row))
-        return int(hashlib.md5(text.encode()).hexdigest()[:15], 16)
+        return int(hashlib.new(self.row_text.dialect.digest, text.encode()).hexdigest()[:15], 16)
 
     def bucket(self, row: Values) -> int:
         """By the key, as the lake does it."""
@@ -137,11 +143,11 @@ class RowForm:
             return sum(abs(int(row[place])) % BUCKETS for place, _ in self._keys) % BUCKETS
         if self.row_text.uuid:
             return int(str(row[0])[11:13], 16)
-        return int(hashlib.md5(self.key(row).encode()).hexdigest()[:7], 16) % BUCKETS
+        return int(hashlib.new(self.row_text.dialect.digest, self.key(row).encode()).hexdigest()[:7], 16) % BUCKETS
 
 
-def _writer(column: Column, *, in_key: bool) -> Write:
-    found = writer(column.source_type)
+def _writer(column: Column, of_bytes: Write, *, in_key: bool) -> Write:
+    found = of_bytes if column.source_type == "bytea" else writer(column.source_type)
     if found is None:
         raise DatabaseError(f"column {column.name} of type {column.source_type} cannot be compared; leave it out")
 

@@ -59,7 +59,8 @@ def mysql_server(folder: Path, *options: str) -> Iterator[MySqlServer]:
             *(*program, f"--socket={sockets}/s", "--mysqlx=OFF", "--bind-address=127.0.0.1", f"--port={port}"),
             *(f"--init-file={init}", f"--pid-file={folder / 'pid'}", "--server-id=1", "--log-bin=binlog"),
             *("--character-set-server=utf8mb4", f"--default-time-zone={TIME_ZONE}", "--innodb-buffer-pool-size=32M"),
-            *("--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0", "--skip-name-resolve", *options),
+            *("--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0", "--skip-name-resolve"),
+            *("--secure-file-priv=NULL", *options),
         ]
         server = MySqlServer(port, command, log)
         with served(server, GRANTS):
