@@ -53,7 +53,7 @@ def local_store(tmp_path_factory: pytest.TempPathFactory) -> ObjectStore:
     return local
 
 
-@pytest.fixture(params=["local", "s3", "gcs"])
+@pytest.fixture(params=["local", *(pytest.param(kind, marks=pytest.mark.service) for kind in ("s3", "gcs"))])
 def any_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
     """A store with an empty prefix of its own; the client is shared, making one takes longer than most tests."""
     if request.param in ("s3", "gcs"):

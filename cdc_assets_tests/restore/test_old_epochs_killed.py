@@ -39,6 +39,7 @@ def _count(history: EpochHistory) -> int:
     return len(counted.done)
 
 
+@pytest.mark.slow
 def test_at_any_question_to_the_store(original: Original, any_store: ObjectStore, ask: Ask) -> None:
     history = EpochHistory(original, any_store)
     grow(history)
@@ -210,6 +211,7 @@ class Course:
         assert _told(states(request.path)) == _told(self.history.state_from(self.first))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(6), *(pytest.param(n, marks=pytest.mark.all) for n in range(6, 60))])
 def test_any_course_of_epochs_days_and_kills(seed: int, original: Original, store: ObjectStore, ask: Ask) -> None:
     course = Course(seed, EpochHistory(original, store))
