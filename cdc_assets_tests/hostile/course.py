@@ -103,6 +103,8 @@ def play_world(world: World, remote: str, session: SparkSession, root: Path) -> 
             world.play(sessions, STEPS // 2)
             sessions.finish()
             chain.advance()
+            # A quick machine plays a world within a few rounds, all of which may come before there is much to do.
+            upkeep.maintain()
             told["rows"] = world.wrong_rows(chain)
             told |= chain.troubles()
         told["maintenance"] = upkeep.what_is_missing()

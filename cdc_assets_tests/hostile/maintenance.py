@@ -27,8 +27,21 @@ BETWEEN_SECONDS = 12.0
 class Upkeep:
     """What was done of all tables, and what kept it from being done."""
 
+    chain: SmallChain
     done: list[Maintained] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def maintain(self) -> None:
+        """One round; what goes wrong is kept."""
+        short = self.chain.source.maintenance.model_copy(update={"time_travel": TIME_TRAVEL})
+        source = self.chain.source.model_copy(update={"maintenance": short})
+        with self.turn:
+            try:
+                for _, done in maintain_source(self.chain.platform, source):
+                    self.done.append(done)
+            except Exception as error:
+                self.failed.append(f"{type(error).__name__}: {error}")
 
     def what_is_missing(self) -> list[str]:
         """Failures, and that there was nothing to do, which no world may be too small for."""
@@ -38,17 +51,11 @@ class Upkeep:
 @contextmanager
 def maintained(chain: SmallChain) -> Iterator[Upkeep]:
     """A thread maintains the source's tables within the block, and has ended behind it."""
-    upkeep, stop = Upkeep(), threading.Event()
-    short = chain.source.maintenance.model_copy(update={"time_travel": TIME_TRAVEL})
-    source = chain.source.model_copy(update={"maintenance": short})
+    upkeep, stop = Upkeep(chain), threading.Event()
 
     def maintain_on() -> None:
         while not stop.wait(BETWEEN_SECONDS):
-            try:
-                for _, done in maintain_source(chain.platform, source):
-                    upkeep.done.append(done)
-            except Exception as error:
-                upkeep.failed.append(f"{type(error).__name__}: {error}")
+            upkeep.maintain()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rewriting, "MOST_SMALL", 2)
