@@ -8,15 +8,13 @@ whether it still lies there or not: everybody who reads the backup asks for its 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from typing import Any
 
 from cdc_assets.backup.layout import base_key, bases_prefix, epoch_of_key
 from cdc_assets.backup.manifest import Manifest
-from cdc_assets.backup.platform.document import canonical_json, digest
+from cdc_assets.backup.platform.document import seal, unseal
 from cdc_assets.errors import BackupError
 from cdc_assets.resources.object_store import ObjectStore
 
@@ -70,7 +68,7 @@ class BackupBase:
         """As canonical JSON with the digest of what it says: equal bases have equal bytes."""
         said = {"cdc_assets": FORMAT, "kind": "base", **asdict(self)}
         said["positions"] = {str(p): end for p, end in sorted(self.positions.items())}
-        return canonical_json({**said, "sha256": digest(canonical_json(said))})
+        return seal(said)
 
     @classmethod
     def from_bytes(cls, data: bytes, *, key: str) -> BackupBase:
@@ -80,9 +78,7 @@ class BackupBase:
             BackupError: naming the object, when it is none of this format, or not as it was written.
         """
         try:
-            raw: dict[str, Any] = json.loads(data)
-            if raw.pop("sha256") != digest(canonical_json(raw)):
-                raise BackupError(f"{key} has another content than the digest in it says")
+            raw = unseal(data, key=key)
             kind, version = raw.pop("kind"), raw.pop("cdc_assets")
             if (kind, version) != ("base", FORMAT):
                 raise BackupError(f"{key} holds {kind} of format {version}, this version reads base of {FORMAT}: upgrade it")

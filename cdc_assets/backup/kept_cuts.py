@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cdc_assets.backup.platform.document import canonical_json, digest
+from cdc_assets.backup.platform.document import seal, unseal
 from cdc_assets.errors import BackupError, StoreError
 from cdc_assets.resources.object_store import ObjectStore
 
@@ -32,8 +31,7 @@ class KeptCut:
 
     def to_bytes(self) -> bytes:
         """As canonical JSON, always alike."""
-        said = {"cdc_assets": FORMAT, "kind": "cut", **asdict(self)}
-        return canonical_json({**said, "sha256": digest(canonical_json(said))})
+        return seal({"cdc_assets": FORMAT, "kind": "cut", **asdict(self)})
 
     @classmethod
     def from_bytes(cls, data: bytes, *, key: str) -> KeptCut:
@@ -43,10 +41,7 @@ class KeptCut:
             BackupError: naming the object, when it is none of this format, or not as it was written.
         """
         try:
-            raw = json.loads(data)
-            told = raw.pop("sha256")
-            if told != digest(canonical_json(raw)):
-                raise BackupError(f"{key} has another content than the digest in it says")
+            raw = unseal(data, key=key)
             kind, version = raw.pop("kind"), raw.pop("cdc_assets")
             found = cls(**raw)
         except (ValueError, KeyError, TypeError, AttributeError) as error:

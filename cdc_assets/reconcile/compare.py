@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 STATEMENT_TIMEOUT = 600.0
 # Rows are written by spark's rules here as well: they tell of a key that has become another since its range was chosen.
 _AT_ONCE = 3
-Results = dict[str, TableResult]
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,6 @@ def compare_at_cut(
     Raises:
         CdcAssetsError: there is no cut, or the chain does not carry its place into the lake.
     """
-    return _compare(platform, source, tables, scope)
-
-
-def _compare(platform: Platform, source: CapturedSource, tables: Sequence[Table], scope: ComparisonScope) -> Results:
     from spark.reconcile.own_order import TwoRanges
 
     results: dict[str, TableResult] = {}
@@ -120,17 +116,18 @@ def _compare(platform: Platform, source: CapturedSource, tables: Sequence[Table]
                 return results
             there = carried.result()
             sum_small(pool, [w for w in works if w.ours is None and not isinstance(w.part, TwoRanges)], cut, carried)
-
-            def in_lake(work: TableComparison) -> TableResult:
-                work.seconds["carry"] = round(there.seconds, 3)
-                try:
-                    return _in_lake(work, cut, there.position)
-                except ON_PURPOSE as error:
-                    return not_compared(source, work.compared.table, str(error))
-
+            in_lake = partial(_in_lake_or_why_not, source, cut, there)
             # Behind all sums in the pool: whoever waits for one waits for what has begun.
             results |= {names.table_name(w.compared.table): r for w, r in zip(works, pool.map(in_lake, works), strict=True)}
     return results
+
+
+def _in_lake_or_why_not(source: CapturedSource, cut: SourceCut, there: Carried, work: TableComparison) -> TableResult:
+    work.seconds["carry"] = round(there.seconds, 3)
+    try:
+        return _in_lake(work, cut, there.position)
+    except ON_PURPOSE as error:
+        return not_compared(source, work.compared.table, str(error))
 
 
 def _carry(platform: Platform, source: CapturedSource, database: SourceDatabase, timeout: float) -> Carried:

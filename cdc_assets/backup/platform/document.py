@@ -133,3 +133,21 @@ def _prefix(source: str) -> str:
 def canonical_json(document: Any) -> bytes:
     """Always the same bytes of the same document."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def seal(said: Mapping[str, Any]) -> bytes:
+    """A document with the digest of what it says: equal ones have equal bytes."""
+    return canonical_json({**said, "sha256": digest(canonical_json(said))})
+
+
+def unseal(data: bytes, *, key: str) -> dict[str, Any]:
+    """What it says, without its digest.
+
+    Raises:
+        BackupError: naming the object, when the digest is of another content.
+        ValueError, KeyError, AttributeError: it is no such document.
+    """
+    said: dict[str, Any] = json.loads(data)
+    if said.pop("sha256") != digest(canonical_json(said)):
+        raise BackupError(f"{key} has another content than the digest in it says")
+    return said
