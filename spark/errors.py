@@ -139,6 +139,10 @@ class KeyDefinitionError(RebuildNeededError):
     """The columns that tell a table's rows apart are others than those that silver was folded by."""
 
 
+class RowChoiceError(RebuildNeededError):
+    """A table's `where` keeps other rows than those that silver was folded by."""
+
+
 class BronzeExpiredError(SparkJobError):
     """All events of a table are asked for, and bronze has given the first of them to the backup; nothing is written."""
 

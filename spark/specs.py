@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 from spark.errors import SpecError
 from spark.kinds.envelopes import WHOLE_BEFORE
+from spark.kinds.record_marks import DEBEZIUM_UNAVAILABLE
+from spark.kinds.row_conditions import RowCondition, refuse_conditions
 
 T = TypeVar("T")
 Order = tuple[str, tuple[tuple[str, int], ...]]
@@ -27,13 +29,6 @@ DELETED = "_cdc_deleted"
 VALID = ("_valid_from", "_valid_to", "_is_current")
 OWN_COLUMNS = (*META, DELETED, *VALID)
 """What silver and histories add to a table's columns; a source's column of such a name, in any case, is refused."""
-
-ANCHOR_HEADER, UNCHANGED_HEADER = "cdc_assets.anchor", "cdc_assets.unchanged"
-"""Headers of a record: the commit (LSN) behind which a row read by a temporary connector stands; its connector's own
-`unavailable.value.placeholder`."""
-
-DEBEZIUM_UNAVAILABLE = "__debezium_unavailable_value"
-"""Debezium's own `unavailable.value.placeholder`: of somebody else's connector, unless he has changed it."""
 
 
 def _decode(cls: type[T], text: str) -> dict[str, Any]:
@@ -193,6 +188,7 @@ class SilverSpec(JsonSpec):
     log of its last DROP or CREATE (all of these places are `drops`); `renewed` and `orders` are the job's own (spark.schema);
     an order is a position up to which events are older than it, and the columns by name and number.
     `portable`: the table gets no feature of Delta that other readers than Spark and delta-rs may lack. `past`: see bronze/held.
+    `where`: the rows that the table has (none: all of them; spark.silver.row_filter).
     """
 
     source: str
@@ -223,6 +219,7 @@ class SilverSpec(JsonSpec):
     schema_ids: dict[str, list[int]] | None = None
     portable: bool = False
     past: str = ""
+    where: tuple[RowCondition, ...] = ()
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]
@@ -235,6 +232,8 @@ class SilverSpec(JsonSpec):
         for name, allowed in (("deletes", DELETES), ("truncate", TRUNCATES), ("without_key", WITHOUT_KEY)):
             if getattr(self, name) not in allowed:
                 raise SpecError(f"table {self.table}: {name} {getattr(self, name)!r} is none of {', '.join(allowed)}")
+        refused = {"a table without a key": not self.keys, "deletes: soft": self.deletes == "soft", "parts of rows": self.partial}
+        refuse_conditions(self.table, self.where, names, refused)
         if self.multiset and self.envelope not in WHOLE_BEFORE:
             having = ", ".join(WHOLE_BEFORE)
             raise SpecError(f"table {self.table}: without_key: multiset needs before-images, as {having} have them")
@@ -267,6 +266,7 @@ class SilverSpec(JsonSpec):
         for name in ("track_history", "ignore_null_updates", "drops"):
             data[name] = tuple(data.get(name, ()))
         data["orders"] = tuple((after, tuple(map(tuple, columns))) for after, columns in data.get("orders", ()))
+        data["where"] = tuple(RowCondition.from_dict(each) for each in data.get("where", ()))
         return _build(cls, data)
 
 

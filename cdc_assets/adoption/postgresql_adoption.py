@@ -14,7 +14,7 @@ from cdc_assets.registry.models import Source
 from cdc_assets.registry.postgresql import Database
 from cdc_assets.registry.value_forms import ValueForms
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
-from spark.specs import DEBEZIUM_UNAVAILABLE
+from spark.kinds.record_marks import DEBEZIUM_UNAVAILABLE
 
 _MODES = {
     "decimal": "decimal.handling.mode",

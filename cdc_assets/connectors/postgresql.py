@@ -19,7 +19,7 @@ from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.postgresql import Database
 from cdc_assets.registry.value_forms import ValueForms
 from spark.delta.identifiers import double_quote
-from spark.specs import ANCHOR_HEADER
+from spark.kinds.record_marks import ANCHOR_HEADER
 
 # What pgoutput writes follows the role's settings. Debezium reads bytea in hexadecimal digits alone, and passes on the text of
 # what it does not know. The driver itself sets DateStyle and TimeZone. 3: servers before version 12 add so many digits.

@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Mapping
 
 from cdc_assets.connectors.kept_settings import keep_running, transforms_of
-from spark.specs import DEBEZIUM_UNAVAILABLE, UNCHANGED_HEADER
+from spark.kinds.record_marks import DEBEZIUM_UNAVAILABLE, UNCHANGED_HEADER
 
 DRAWN = "(drawn)"
 PUBLIC = "cdc_assets:unchanged:6f2d9a4be1c84d3f9a57"

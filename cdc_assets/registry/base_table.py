@@ -81,6 +81,8 @@ class Table(OnItsWay):
         lost = sorted(set(self.keys or ()) & set(self.except_column_list))
         if lost:
             raise ValueError(f"keys cannot be in except_column_list: {', '.join(lost)}")
+        if unheld := sorted({each.column for each in self.where} & set(self.except_column_list)):
+            raise ValueError(f"where asks for columns that the lake has not (except_column_list): {', '.join(unheld)}")
         return self
 
     @model_validator(mode="after")

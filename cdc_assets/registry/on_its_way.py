@@ -19,6 +19,8 @@ class OnItsWay(Rows):
     @model_validator(mode="after")
     def _windows_can_be_shown(self) -> OnItsWay:
         refuse_windows(self.windows, self.sensitive)
+        if self.windows and self.where:
+            raise ValueError("windows are compared with all rows of the source: give where or windows")
         return self
 
     @property

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import model_validator
 
 from cdc_assets.registry.declared import Declared
+from cdc_assets.registry.row_choice import RowChoice
 
 
 class Rows(Declared):
@@ -20,6 +21,7 @@ class Rows(Declared):
     The last four are for topics that others fill with parts of rows. With `ignore_null_updates` a NULL leaves the column as
     it is. It is for all columns; the two lists are for those listed, or for all but those listed. `columns_to_update` is the
     column of an event that lists which columns it is about (NULL: all of them). Both mean the same in a history.
+    `where` keeps a part of the rows: those of which all conditions hold (docs/reference/rows.md).
     """
 
     keys: tuple[str, ...] | None = None
@@ -31,6 +33,7 @@ class Rows(Declared):
     ignore_null_updates_column_list: tuple[str, ...] = ()
     ignore_null_updates_except_column_list: tuple[str, ...] = ()
     columns_to_update: str | None = None
+    where: tuple[RowChoice, ...] = ()
 
     @property
     def partial(self) -> tuple[str, ...]:
@@ -47,6 +50,14 @@ class Rows(Declared):
         keys = sorted(named & set(self.keys or ()), key=str)
         if keys:
             raise ValueError(f"{', '.join(map(str, keys))}: a column of the key is in every event, and cannot be left as it was")
+        return self
+
+    @model_validator(mode="after")
+    def _rows_can_be_chosen(self) -> Rows:
+        asked = {"deletes: soft": self.deletes == "soft", "without_key: multiset": self.without_key == "multiset"}
+        asked |= dict.fromkeys(self.partial, True)
+        if self.where and (refused := [name for name, given in asked.items() if given]):
+            raise ValueError(f"{', '.join(refused)}: where keeps whole rows of a table with a key, and drops the others")
         return self
 
     @model_validator(mode="after")

@@ -17,7 +17,8 @@ from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import last_known
 from cdc_assets.tables.columns import source_columns
 from cdc_assets.tables.source_catalogue import catalogue_of
-from spark.specs import DEBEZIUM_UNAVAILABLE, Column, SilverSpec
+from spark.kinds.record_marks import DEBEZIUM_UNAVAILABLE
+from spark.specs import Column, SilverSpec
 
 
 def last_known_table(lake: str, source: BaseSource, table: Table) -> CatalogueTable | None:
@@ -67,6 +68,7 @@ def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTab
         quarantine_limit=table.quarantine.max_records,
         portable=is_portable(source, table),
         past=names.past_path(lake, source, table),
+        where=tuple(each.condition for each in table.where),
     )
 
 

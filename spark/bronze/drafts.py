@@ -17,9 +17,10 @@ from spark.bronze.event_times import event_times
 from spark.delta.topic_commits import SchemaIds, merge_ids
 from spark.envelopes.envelope import Narrow, kind
 from spark.envelopes.known_envelopes import envelope
+from spark.kinds.record_marks import ANCHOR_HEADER
 from spark.positions import postgresql
 from spark.positions.source_kinds import connector
-from spark.specs import ANCHOR_HEADER, TopicRange
+from spark.specs import TopicRange
 
 
 def drafts(records: DataFrame, topics: Sequence[TopicRange], known: Mapping[str, SchemaIds | None] | None = None) -> DataFrame:

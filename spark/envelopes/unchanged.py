@@ -9,7 +9,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
 from spark.delta.identifiers import literal
-from spark.specs import UNCHANGED_HEADER
+from spark.kinds.record_marks import UNCHANGED_HEADER
 
 
 def header_forms() -> Expression:

@@ -57,7 +57,7 @@ def as_folded(session: SparkSession, spec: SilverSpec) -> tuple[SilverSpec, Colu
     if ledger is None:
         return spec, None
     own = replace(spec, columns=ledger.columns, keys=ledger.keys or spec.keys, generation=ledger.generation)
-    own = replace(own, orders=ledger.orders)
+    own = replace(own, orders=ledger.orders, where=ledger.where)
     return replace(own, renewed=ledger.renewed or place_of(ledger.generation, epoch_prefix(0)) or ""), ledger
 
 

@@ -28,6 +28,7 @@ from spark.errors import NotComparableError
 from spark.reconcile.key_order import Bound, KeyOrder, KeyRange, key_order
 from spark.reconcile.own_order import OwnOrder, TwoRanges, own_order
 from spark.silver.changes import slot
+from spark.silver.row_filter import condition_values
 from spark.specs import SilverSpec
 
 LOW_BITS = 30
@@ -185,6 +186,34 @@ class RowText:
         found = [f"abs(mod({self.dialect.quote(key)}, {divisor}))" for key in self.numbers]
         return found[0] if len(found) == 1 else f"mod({' + '.join(found)}, {divisor})"
 
+    @cached_property
+    def kept_texts(self) -> list[tuple[str, frozenset[str | None], bool]]:
+        """The table's `where`: a column, the texts of its values, and whether those are the ones that are left out.
+
+        Raises:
+            NotComparableError: the source's reader cannot write one of the columns.
+        """
+        columns, found = {c.name: c for c in self.spec.columns}, []
+        for each in self.spec.where:
+            known = self.forms.get(each.column)
+            if known is None:
+                raise NotComparableError(f"where: column {each.column!r} cannot be compared, so neither can the rows be chosen")
+            texts = {_measure(v) if known.with_length else v for v in condition_values(each, columns[each.column])}
+            found.append((each.column, frozenset({*texts, *([None] if None in each.values else [])}), each.excluded))
+        return found
+
+    def kept_sql(self, *conditions: str) -> str:
+        """The condition of the rows that the table has, and `conditions`; `true` where that is all of them."""
+        told = [*conditions, *(self._kept_sql(*each) for each in self.kept_texts)]
+        return " AND ".join(f"({each})" for each in told) or "true"
+
+    def _kept_sql(self, name: str, texts: frozenset[str | None], excluded: bool) -> str:
+        text, listed = self.forms[name].sql(self.dialect.quote(name)), sorted(each for each in texts if each is not None)
+        among = f"coalesce(({text}) IN ({', '.join(map(self.dialect.text_constant, listed))}), false)" if listed else "false"
+        if None in texts:
+            among += f" OR {self.dialect.quote(name)} IS NULL"
+        return f"NOT ({among})" if excluded else among
+
     # -- Spark ---------------------------------------------------------------------------------------------------
 
     def text(self, names: Sequence[str]) -> Expression:
@@ -235,3 +264,7 @@ class RowText:
             return self._in_order(part).lake(part)
         number, parts = part
         return sf.lit(True) if parts == 1 else self.bucket() % parts == number
+
+
+def _measure(text: str) -> str:
+    return f"{len(text.encode())}:{text}"

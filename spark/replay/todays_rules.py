@@ -13,6 +13,7 @@ from spark.delta.identifiers import table_at
 from spark.envelopes.places import order_of, orders_with
 from spark.errors import RebuildNeededError
 from spark.history.versions import TRACKED
+from spark.kinds.row_conditions import conditions_text
 from spark.schema.column_ledger import ColumnLedger, diff
 from spark.schema.evolution import at_birth, compare_columns, first_ledger, read_ledger
 from spark.specs import Column, SilverSpec
@@ -38,11 +39,13 @@ def find_rules(session: SparkSession, spec: SilverSpec, before: Folded | None, *
         born = at_birth(spec)
         return TodaysRules(born, first_ledger(born))
     changes = [] if {*known.keys} == {*spec.keys} else [f"key: {_in_brackets(known.keys)} -> {_in_brackets(spec.keys)}"]
+    if {*known.where} != {*spec.where}:
+        changes.append(f"rows: {conditions_text(known.where)} -> {conditions_text(spec.where)}")
     changes += _tracking(session, spec) if spec.track_history else []
     if as_new:
         return _with_columns_of_today(spec, known, before, changes)
     try:
-        found = compare_columns(replace(known, keys=()), spec, after=before.highest)
+        found = compare_columns(replace(known, keys=(), where=spec.where), spec, after=before.highest)
     except RebuildNeededError as reason:
         return _with_columns_of_today(spec, known, before, [*changes, f"columns as the source has them today: {reason}"])
     ledger = found.next_ledger(after=before.highest)

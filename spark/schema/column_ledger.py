@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from spark.errors import CommitMetadataError, SpecError
+from spark.kinds.row_conditions import RowCondition
 from spark.specs import Column, Order
 
 PROPERTY = "cdc.schema"
@@ -59,7 +60,8 @@ class ColumnLedger:
 
     `generation` is the table's number in the source's catalogue; `renewed`: it has become another table, whose full snapshot
     takes the place of all rows below it; what had been folded when that was seen. `orders`: those that the source's columns
-    have had, the newest last, each with the position that it lies after; none as long as there was one only.
+    have had, the newest last, each with the position that it lies after; none as long as there was one only. `where`: the rows
+    that the table has.
     """
 
     columns: tuple[Column, ...]
@@ -68,6 +70,7 @@ class ColumnLedger:
     generation: str = ""
     renewed: str = ""
     orders: tuple[Order, ...] = ()
+    where: tuple[RowCondition, ...] = ()
 
     def grown(self, columns: Sequence[Column], changes: Sequence[ColumnChange], *, at: str, after: str) -> ColumnLedger:
         """With one entry more, or only with other columns where there is nothing to tell."""
@@ -103,6 +106,7 @@ class ColumnLedger:
         history = [asdict(e) for e in self.history]
         facts: dict[str, Any] = {"keys": self.keys, "generation": self.generation, "renewed": self.renewed}
         facts |= {"column_orders": self.orders} if self.orders else {}
+        facts |= {"where": [asdict(each) for each in self.where]} if self.where else {}
         return json.dumps({"columns": columns, "history": history, **facts}, separators=(",", ":"))
 
     @classmethod
@@ -118,7 +122,8 @@ class ColumnLedger:
             history = tuple(_entry(e) for e in data["history"])
             facts = {name: data.get(name, "") for name in ("generation", "renewed")}
             orders = tuple((after, tuple(map(tuple, order))) for after, order in data.get("column_orders", ()))
-            return cls(columns, history, tuple(data.get("keys", ())), orders=orders, **facts)
+            where = tuple(RowCondition.from_dict(each) for each in data.get("where", ()))
+            return cls(columns, history, tuple(data.get("keys", ())), orders=orders, where=where, **facts)
         except (ValueError, KeyError, TypeError, SpecError) as error:
             raise CommitMetadataError(f"table property {PROPERTY} is not a schema ledger: {error}: {text[:200]}") from error
 

@@ -15,7 +15,8 @@ from pyspark.sql import functions as sf
 
 from spark.delta.identifiers import NEEDS_COLUMN_MAPPING, literal, quote, table_at
 from spark.envelopes.places import order_of, orders_with
-from spark.errors import KeyDefinitionError, RebuildNeededError, SchemaMismatchError
+from spark.errors import KeyDefinitionError, RebuildNeededError, RowChoiceError, SchemaMismatchError
+from spark.kinds.row_conditions import conditions_text
 from spark.schema import generation
 from spark.schema.column_ledger import PROPERTY, ColumnChange, ColumnLedger
 from spark.schema.difference import SchemaPlan, keys, plan
@@ -39,7 +40,7 @@ def record_birth(session: SparkSession, spec: SilverSpec, facts: Mapping[str, st
 
 def first_ledger(spec: SilverSpec) -> ColumnLedger:
     """The ledger of a table that begins with the spec's columns."""
-    return replace(_born(spec.columns), keys=spec.keys, generation=spec.generation)
+    return replace(_born(spec.columns), keys=spec.keys, generation=spec.generation, where=spec.where)
 
 
 def at_birth(spec: SilverSpec) -> SilverSpec:
@@ -88,7 +89,7 @@ class ColumnComparison:
 
     def next_ledger(self, *, after: str) -> ColumnLedger:
         """The ledger of the table once it has these columns; `after`: the highest position folded until then."""
-        now = replace(self.ledger, keys=self.effective.keys, orders=self.effective.orders)
+        now = replace(self.ledger, keys=self.effective.keys, orders=self.effective.orders, where=self.effective.where)
         return now.grown(self.effective.columns, [*self.renewed, *self.wanted.changes], at=_now(), after=after)
 
 
@@ -104,7 +105,9 @@ def compare_columns(old: ColumnLedger, spec: SilverSpec, *, after: str) -> Colum
     effective = replace(
         spec, columns=tuple(wanted.columns), keys=keys(wanted.columns, spec), renewed=ledger.renewed, orders=orders
     )
-    _same_key(ledger, effective, {olds[0].name: new.name for new, olds in wanted.renamed})
+    renamed = {olds[0].name: new.name for new, olds in wanted.renamed}
+    _same_key(ledger, effective, renamed)
+    _same_rows(ledger, effective, renamed)
     same = effective.columns == ledger.columns and effective.orders == ledger.orders
     settled = old == ledger and same and not wanted.changes and set(ledger.keys) == set(effective.keys)
     return ColumnComparison(effective, ledger, wanted, renewed, settled)
@@ -120,6 +123,16 @@ def _same_key(ledger: ColumnLedger, spec: SilverSpec, renamed: Mapping[str, str]
         raise KeyDefinitionError(
             f"table {spec.table}: its key was ({was}) and is ({now}) now; {spec.path} is unchanged. If ({was}) still tells its "
             f"rows apart, declare keys: [{was}] for the table; if not, build it anew by ({now}): {rebuild_command(spec)}"
+        )
+
+
+def _same_rows(ledger: ColumnLedger, spec: SilverSpec, renamed: Mapping[str, str]) -> None:
+    """Rows that were left out come with their next event alone, and those that are to go would stay until theirs."""
+    known = tuple(replace(each, column=renamed.get(each.column, each.column)) for each in ledger.where)
+    if {*known} != {*spec.where}:
+        raise RowChoiceError(
+            f"table {spec.table}: it holds {conditions_text(known)}, and where says {conditions_text(spec.where)} now; "
+            f"{spec.path} is unchanged. Declare what it holds, or make it again with the rows of now: {rebuild_command(spec)}"
         )
 
 

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from spark.envelopes.arrow_json import parse_objects
 from spark.envelopes.arrow_rows import keep_rows, leave_any, write_hexadecimal
 from spark.errors import LeftToSparkError
+from spark.kinds.record_marks import ANCHOR_HEADER
 from spark.positions.layout import NUMBER_WIDTH, SNAPSHOT, STREAMED
 from spark.positions.mysql import FILE_WIDTH, ROW_WIDTH
-from spark.specs import ANCHOR_HEADER
 
 TEXT, LONG = pa.string(), pa.int64()
 _TIMES = [("ts_us", LONG), ("ts_ms", LONG), ("snapshot", TEXT)]

@@ -15,9 +15,11 @@ import pyarrow.compute as pc
 from spark.envelopes.arrow_json import parse_objects
 from spark.envelopes.arrow_rows import keep_rows, leave_any
 from spark.errors import LeftToSparkError, NotExactError
+from spark.kinds.record_marks import UNCHANGED_HEADER
 from spark.positions.source_kinds import connector
+from spark.silver.row_filter import outside_in_arrow
 from spark.silver.unavailable import forms, null_may_mean_unchanged
-from spark.specs import UNCHANGED_HEADER, Column, SilverSpec
+from spark.specs import Column, SilverSpec
 from spark.types.arrow_forms import ArrowForm, arrow_form
 from spark.types.missing import missing_leaf
 from spark.types.type_rules import lake_type
@@ -94,6 +96,8 @@ def decode_changes(records: pa.Table, spec: SilverSpec, fields: Sequence[Field])
     except (pa.ArrowInvalid, NotExactError) as error:
         raise LeftToSparkError(f"a record whose values do not fit as they come: {str(error)[:200]}") from error
     meta = {own: events[bronze].combine_chunks() for own, bronze in META.items()}
+    if (outside := outside_in_arrow(spec, columns)) is not None:
+        meta["_cdc_op"] = pc.if_else(outside, "d", meta["_cdc_op"])
     return pa.table({**columns, **meta})
 
 

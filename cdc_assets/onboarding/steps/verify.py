@@ -25,7 +25,7 @@ from cdc_assets.registry.base_table import Table
 from cdc_assets.resources.captured_events import event_reader
 from cdc_assets.tables.source_catalogue import registry_columns
 from cdc_assets.volumetry.log_position import await_in_core
-from spark.specs import ANCHOR_HEADER
+from spark.kinds.record_marks import ANCHOR_HEADER
 
 MOST_RECORDS = 2_000_000
 _ROUNDS = 3

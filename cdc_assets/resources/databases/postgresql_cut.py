@@ -118,7 +118,8 @@ class PostgresRows:
     def digest(self, table: TableId, row_text: RowText, part: Slice) -> Digest:
         """Rows, and the sum of their hashes, by bucket: one scan."""
         bucket, where = row_text.bucket_sql(), row_text.slice_sql(part, self._own(table, part))
-        query = f"SELECT {bucket}::int, count(*), sum({row_text.hash_sql()}) FROM {self._rows_of(table)} WHERE {where} GROUP BY 1"
+        sums, rows = f"count(*), sum({row_text.hash_sql()})", self._rows_of(table, row_text)
+        query = f"SELECT {bucket}::int, {sums} FROM {rows} WHERE {where} GROUP BY 1"
         with self._scan(table, query) as cursor:
             return {bucket: (int(rows), int(total)) for bucket, rows, total in cursor}
 
@@ -126,7 +127,7 @@ class PostgresRows:
         """Key text and hash of every row in some buckets of a slice."""
         listed = ", ".join(str(int(b)) for b in buckets)
         query = (
-            f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {self._rows_of(table)} "
+            f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {self._rows_of(table, row_text)} "
             f"WHERE {row_text.slice_sql(part, self._own(table, part))} AND {row_text.bucket_sql()} IN ({listed})"
         )
         with self._scan(table, query) as cursor:
@@ -136,14 +137,15 @@ class PostgresRows:
         """The rows of these keys (texts), as they are shown."""
         values = ", ".join(form.sql(double_quote(name)) for name, form in row_text.forms.items())
         key = row_text.key_sql()
-        query = f"SELECT {key}, {values} FROM {self._rows_of(table)} WHERE {key} = ANY(%s)"
-        with self._scan(table, query.replace("%", "%%").replace("ANY(%%s)", "ANY(%s)"), [list(keys)]) as cursor:
+        query = f"SELECT {key}, {values} FROM {self._rows_of(table, row_text)} WHERE {key} = ANY".replace("%", "%%")
+        with self._scan(table, f"{query}(%s)", [list(keys)]) as cursor:
             return {row[0]: row_text.display(row[1:]) for row in cursor}
 
-    def _rows_of(self, table: TableId) -> str:
-        """What to select its rows from."""
+    def _rows_of(self, table: TableId, row_text: RowText) -> str:
+        """What to select its rows from: those that the lake's table has."""
         with self.lock:
-            return own_rows(self.connection, table)
+            rows = own_rows(self.connection, table)
+        return f"(SELECT * FROM {rows} WHERE {row_text.kept_sql()}) AS kept" if row_text.spec.where else rows
 
     def _own(self, table: TableId, part: Slice) -> frozenset[str]:
         return frozenset() if isinstance(part, tuple) else self.bytewise(table)
@@ -157,8 +159,8 @@ class PostgresRows:
         """The last of the `count` keys above `after`; None: there are no more than these."""
         from spark.reconcile.key_order import KeyRange
 
-        own = row_text.in_own_order
-        query = f"SELECT {row_text.key_values_sql()} FROM {self._rows_of(table)} WHERE {own.sql(KeyRange(own.names, after))}"
+        own, rows = row_text.in_own_order, self._rows_of(table, row_text)
+        query = f"SELECT {row_text.key_values_sql()} FROM {rows} WHERE {own.sql(KeyRange(own.names, after))}"
         with self._scan(table, f"{query} ORDER BY {own.listed} LIMIT 2 OFFSET {count - 1}", by_index=True) as cursor:
             found = [*cursor]
         return row_text.bind_values(found[0]) if len(found) == 2 else None
@@ -167,7 +169,8 @@ class PostgresRows:
         """Key text and hash of every row in a range."""
         where = row_text.in_own_order.sql(keys)
         query = (
-            f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {self._rows_of(table)} WHERE {where} LIMIT {MOST_ROWS + 1}"
+            f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {self._rows_of(table, row_text)} WHERE {where} "
+            f"LIMIT {MOST_ROWS + 1}"
         )
         with self._scan(table, query, by_index=True) as cursor:
             return few_enough(table, Counter(tuple(row) for row in cursor))
@@ -179,7 +182,7 @@ class PostgresRows:
         import psycopg
 
         columns = row_text.in_own_order.columns
-        key, place = (text.replace("%", "%%") for text in (row_text.key_sql(), self._rows_of(table)))
+        key, place = (text.replace("%", "%%") for text in (row_text.key_sql(), self._rows_of(table, row_text)))
         # Of the column's type and the default collation, which gives way to the column's own; names that no column has.
         lists = ", ".join(f"%s::text[]::{c.source_type.replace('%', '%%')}[]" for c in columns)
         asked = ", ".join(f'" {i}"' for i in range(len(columns)))

@@ -84,7 +84,7 @@ class PagedRows:
         for some in (keys[i : i + AT_ONCE] for i in range(0, len(keys), AT_ONCE)):
             for row in self.reader.rows_of(table, form.columns, [parse_key(key, types) for key in some]):
                 # A collation may take other keys for equal.
-                if (key := form.key(row)) in asked:
+                if (key := form.key(row)) in asked and form.is_kept(row):
                     found[key] = row_text.display(form.texts(row))
         return found
 
@@ -101,7 +101,7 @@ class PagedRows:
 
     def _rows(self, table: TableId, form: RowForm) -> Iterator[Values]:
         for page in self.reader.pages(table, form.columns, len(form.row_text.keys)):
-            yield from page
+            yield from filter(form.is_kept, page)
 
 
 class RowForm:
@@ -118,6 +118,7 @@ class RowForm:
             return places[name], _writer(by_name[name], self._bytes, in_key=name in row_text.keys)
 
         self._order, self._keys = [*map(write, row_text.forms)], [*map(write, row_text.keys)]
+        self._kept = [(*write(name), texts, excluded) for name, texts, excluded in row_text.kept_texts]
 
     def _bytes(self, value: Any) -> str:
         return hashlib.new(self.row_text.dialect.digest, bytes(value)).hexdigest()
@@ -125,6 +126,13 @@ class RowForm:
     def texts(self, row: Values) -> list[str | None]:
         """Each column's, in the order of the forms."""
         return [None if row[place] is None else write(row[place]) for place, write in self._order]
+
+    def is_kept(self, row: Values) -> bool:
+        """Whether it is one of the table's rows."""
+        for place, write, texts, excluded in self._kept:
+            if ((None if row[place] is None else write(row[place])) in texts) == excluded:
+                return False
+        return True
 
     def key(self, row: Values) -> str:
         """The key's text, each column followed by `;`; DatabaseError where a column is NULL."""

@@ -100,8 +100,9 @@ class TopicFold:
         return self.complete and all(found.whole for found in self.held.values())
 
     def rows(self) -> dict[str, Values]:
-        """The rows that are known, by their keys' texts."""
-        return {key: found.row for key, found in self.held.items() if found.whole and found.row is not None}
+        """The rows that are known and that the table has, by their keys' texts."""
+        known = {key: found.row for key, found in self.held.items() if found.whole and found.row is not None}
+        return {key: row for key, row in known.items() if self.form.is_kept(row)}
 
     def _take(self, record: Record) -> None:
         try:

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from typing import Any, Literal
 
 from cdc_assets.resources.kafka import Record
-from spark.specs import DEBEZIUM_UNAVAILABLE
+from spark.kinds.record_marks import DEBEZIUM_UNAVAILABLE
 
 # "Not changed by this update" of a text, and of bytes (spark.silver.unavailable has the forms that were seen).
 _UNCHANGED = (DEBEZIUM_UNAVAILABLE, base64.b64encode(DEBEZIUM_UNAVAILABLE.encode()).decode())

@@ -18,8 +18,9 @@ from cdc_assets_tests.support.lake.topics import Broker
 from spark.bronze import job as by_spark
 from spark.delta.commits import parse
 from spark.delta.local_log import newest_commits
+from spark.kinds.record_marks import ANCHOR_HEADER
 from spark.small_batches import job as small
-from spark.specs import ANCHOR_HEADER, BronzeSpec, JobResult, TopicRange
+from spark.specs import BronzeSpec, JobResult, TopicRange
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

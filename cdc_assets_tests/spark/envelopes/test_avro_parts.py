@@ -23,10 +23,11 @@ from cdc_assets_tests.support.lake.records import Sent, kafka
 from cdc_assets_tests.support.values.avro_events import FROM, envelope
 from spark.bronze import job as bronze
 from spark.bronze.slice import table_events
+from spark.kinds.record_marks import DEBEZIUM_UNAVAILABLE
 from spark.silver import job as silver
 from spark.silver.changes import decode_changes
 from spark.silver.fold import of_keys
-from spark.specs import DEBEZIUM_UNAVAILABLE, BronzeSpec, Column, SilverSpec, TopicRange
+from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,12 +19,15 @@ from cdc_assets.cli import app
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.replay_job import build_replay_job
 from cdc_assets.errors import SparkRunError
+from cdc_assets.reconcile.heal import heal
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.silver.fold_tables import fold_table
 from cdc_assets.tables.source_catalogue import catalogue_of
 from cdc_assets_tests.support.lake.lake import rows
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
+from spark.reconcile.key_order import KeyRange
+from spark.reconcile.own_order import TwoRanges
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,9 +89,10 @@ class Again:
     def past(self) -> str:
         return names.history_path(str(self.chain.root), self.chain.source, self.chain.source.tables[0])
 
-    def in_source(self) -> list[tuple[Any, ...]]:
+    def in_source(self, where: str = "true") -> list[tuple[Any, ...]]:
+        query = f"SELECT id, part, email, amount FROM {self.name} WHERE {where} ORDER BY id"
         with self.chain.live.connection() as connection:
-            return connection.execute(f"SELECT id, part, email, amount FROM {self.name} ORDER BY id".encode()).fetchall()
+            return connection.execute(query.encode()).fetchall()
 
     def in_silver(self) -> list[tuple[Any, ...]]:
         return of_rows(rows(self.chain.silver(self.name)))
@@ -170,6 +174,53 @@ def test_broken_by_hand_made_again_and_taken_back(again: Again) -> None:
     again.fold()
     assert [row[0] for row in again.in_silver()] == [1, *(row[0] for row in broken), 500]
     assert not list(Path(again.chain.root).glob("replay/*/*"))
+
+
+WHERE = [{"column": "part", "one_of": [0, 1]}, {"column": "email", "none_of": ["person4@example.org", "%s"]}]
+CHOSEN = "part IN (0, 1) AND email IS DISTINCT FROM 'person4@example.org' AND email IS DISTINCT FROM '%s'"
+
+
+@pytest.mark.parametrize("again", ["chosen"], indirect=True)
+def test_other_rows_are_chosen(again: Again) -> None:
+    """A replay brings the rows that `where` keeps; then rows come and go by their values, and the comparison knows."""
+
+    def source() -> list[tuple[Any, ...]]:
+        return again.in_source(CHOSEN)
+
+    everything = again.in_source()
+    again.declare(where=WHERE)
+    again.run("UPDATE {t} SET amount = 9 WHERE id = 1")
+    with pytest.raises(SparkRunError, match=r"holds all rows, and where says .* cdc replay chosen chosen"):
+        again.fold()
+    assert again.in_silver() == everything
+    done = again.cdc()
+    said = "rows: all rows -> part in (0, 1) and email not in (%s, person4@example.org)"
+    assert done["rules"] == [f"{layer}: {said}" for layer in ("silver", "history")]
+    assert again.in_silver() == current(again.past) == source()
+    assert 0 < len(source()) < len(again.in_source())
+    again.run(
+        "UPDATE {t} SET part = (part + 1) % 3 WHERE id % 2 = 0",
+        "UPDATE {t} SET email = '%s' WHERE id = 3",
+        "UPDATE {t} SET email = NULL WHERE id = 4",
+        "UPDATE {t} SET id = id + 200 WHERE id IN (8, 9, 11)",
+        "DELETE FROM {t} WHERE id IN (12, 13, 14)",
+        "INSERT INTO {t} VALUES (300, 0, 'in', 1), (301, 2, 'out', 1)",
+    )
+    slices = [{}, {again.name: TwoRanges(KeyRange(("id",)), KeyRange(("id",)))}, {again.name: (1, 127)}]
+    for each in slices:
+        # Before the changes are folded, and so at a cut that silver is behind.
+        (result,) = again.chain.compare(slices=each).values()
+        assert (result.verdict, result.reason, result.differences) == ("equal", "", ())
+    again.fold()
+    assert again.in_silver() == current(again.past) == source()
+    assert again.chain.history_told(again.name)[0] is True
+    path, (lost, other) = again.chain.silver(again.name), (source()[0][0], 301)
+    DeltaTable(path).update(predicate=f"id = {lost}", updates={"id": str(other)})
+    for each in slices[:2]:
+        (result,) = again.chain.compare(slices=each).values()
+        assert {d.key: d.kind for d in result.differences} == {f"{lost};": "missing", f"{other};": "phantom"}
+    assert heal(again.chain.platform, again.chain.source, again.chain.source.tables[0], result) == (2, 0)
+    assert again.in_silver() == source()
 
 
 @pytest.mark.parametrize("again", ["anew"], indirect=True)

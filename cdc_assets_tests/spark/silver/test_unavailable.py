@@ -12,8 +12,9 @@ import pytest
 from cdc_assets.connectors.unchanged_value import PUBLIC as UNAVAILABLE_VALUE
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, values
+from spark.kinds.record_marks import UNCHANGED_HEADER
 from spark.silver.unavailable import forms, null_may_mean_unchanged
-from spark.specs import UNCHANGED_HEADER, Column
+from spark.specs import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

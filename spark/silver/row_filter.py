@@ -1,0 +1,91 @@
+"""Rows that a table's `where` leaves out: an event whose row is none of the table's is a delete of its key.
+
+So a row that comes to match is a new row, and one that matches no more is gone, in silver as in a history, whatever the event
+was: a row read by a snapshot too. All that follows from the order of a key's events (late ones, moves, folding again) stays as it
+is.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as sf
+
+from spark.errors import SpecError
+from spark.kinds.row_conditions import RowCondition
+from spark.specs import Column, SilverSpec
+from spark.types.rule import SourceType
+from spark.types.type_rules import lake_type
+
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+
+
+def condition_values(condition: RowCondition, column: Column) -> frozenset[str]:
+    """The values but NULL, as the lake's value of the column is written as text.
+
+    Raises:
+        SpecError: one of them is no value of the column's type, or nobody can choose by this type.
+    """
+    kind, told = lake_type(column).name, f"where: column {column.name!r} of type {column.source_type}"
+    source = SourceType.parse(column.source_type, column.kind)
+    digits = source.args[0] if source and source.name == "character" and not source.array and source.args else 0
+    found = set()
+    for value in condition.values:
+        if value is None:
+            continue
+        try:
+            if kind in _WHOLE or (kind.startswith("decimal(") and kind.endswith(",0)")):
+                found.add(str(int(value)))
+            elif kind == "date":
+                found.add(date.fromisoformat(value).isoformat())
+            elif kind == "boolean":
+                found.add({"true": "true", "false": "false"}[value])
+            elif kind == "string":
+                found.add(_as_held(value, column, digits))
+            else:
+                raise SpecError(f"{told}: rows are chosen by whole numbers, booleans, dates and texts")
+        except (KeyError, ValueError) as error:
+            raise SpecError(f"{told}: {value!r} is no value of it") from error
+    return frozenset(found)
+
+
+def _as_held(value: str, column: Column, digits: int) -> str:
+    """A character(n) of PostgreSQL's is held with its blanks, one of MariaDB's and MySQL's ends with none."""
+    if column.dialect == "postgresql":
+        return value.ljust(digits)
+    is_char = re.match(r"char(acter)?\b(?! varying)", column.source_type, re.IGNORECASE)
+    return value.rstrip(" ") if is_char else value
+
+
+def is_outside(spec: SilverSpec, values: dict[str, Expression], held: dict[str, Expression]) -> Expression | None:
+    """Whether an event says of its row that it is none of the table's; None: the table has all rows.
+
+    `values` are the lake's values by column; `held` says of a column that may be absent whether the event has it. What an event
+    does not say of a column leaves the row where it was.
+    """
+    columns = {column.name: column for column in spec.columns}
+    found = []
+    for each in spec.where:
+        text, listed = values[each.column].cast("string"), sorted(condition_values(each, columns[each.column]))
+        among = sf.coalesce(text.isin(*listed), sf.lit(False)) if listed else sf.lit(False)
+        if None in each.values:
+            among = among | text.isNull()
+        outside = among if each.excluded else ~among
+        found.append(held[each.column] & outside if each.column in held else outside)
+    return reduce(lambda one, other: one | other, found) if found else None
+
+
+def outside_in_arrow(spec: SilverSpec, values: dict[str, pa.Array]) -> pa.Array | None:
+    """The same of whole rows in Arrow: one boolean per row."""
+    columns = {column.name: column for column in spec.columns}
+    found = []
+    for each in spec.where:
+        text, listed = pc.cast(values[each.column], pa.string()), sorted(condition_values(each, columns[each.column]))
+        among = pc.is_in(text, value_set=pa.array([*listed, *([None] if None in each.values else [])], pa.string()))
+        found.append(among if each.excluded else pc.invert(among))
+    return reduce(pc.or_, found) if found else None
