@@ -10,7 +10,7 @@ import re
 import textwrap
 import types
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -63,7 +63,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel], type[BaseModel] | None], ...] = (
     ("backup of a table", TableBackup, None),
     ("secret", SecretRef, None),
 )
-_WORDS = {str: "text", int: "whole number", bool: "true or false", timedelta: "duration", EnvRef: "variable"}
+_WORDS = {str: "text", int: "whole number", bool: "true or false", date: "date", timedelta: "duration", EnvRef: "variable"}
 _INLINE = {WorkerFile: "`{file: /path, key: name}`", WorkerVariable: "`{env: NAME}`"}
 _WIDTH = 100
 _PAGE = re.compile(r"docs/(?:reference/)?((?:[\w-]+/)?)([\w-]+\.md)")
