@@ -1,4 +1,4 @@
-"""Names of columns that silver or Debezium cannot take, of any kind of database."""
+"""Names of columns that silver or Debezium cannot take, or that the table has not, of any kind of database."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from spark.specs import OWN_COLUMNS
 
 
 def column_name_findings(declared: Table, columns: Sequence[str]) -> Iterator[Finding]:
-    """Of a table's columns: names that silver has for its own, and pairs that differ by case alone."""
+    """Of a table's columns: names that silver has for its own, pairs that differ by case alone, and what `where` asks for in vain."""
     name = str(declared.id)
     taken = [c for c in columns if c.lower() in OWN_COLUMNS and c not in declared.except_column_list]
     if taken:
         message = f"silver has columns of its own called {', '.join(taken)}: name them in except_column_list, or rename them"
+        yield Finding("columns", "fail", name, message)
+    if absent := sorted({each.column for each in declared.where} - {*columns}):
+        message = f"where asks for {', '.join(absent)}, and it has no such column; it has: {', '.join(columns)}"
         yield Finding("columns", "fail", name, message)
     for sentence in case_twins(columns):
         yield Finding("columns", "fail", name, sentence)
