@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from cdc_assets.registry_files.loaded_copy import KEPT
 from cdc_assets.stack.components import postgres, spark_connect
-from cdc_assets.stack.components.base import Component
+from cdc_assets.stack.components.base import Component, allocator_variables
 from cdc_assets.stack.components.grpc_channel import local_channel
 from cdc_assets.stack.declared_needs import REMEMBERED
 from cdc_assets.stack.errors import NotReadyError, StackError
@@ -125,9 +125,7 @@ class _DagsterProcess(Component):
             **_SLOW_MACHINE,
             "PYTHONPATH": os.pathsep.join(roots),
             "PYTHONUNBUFFERED": "1",
-            # glibc gives each of some hundred threads (gRPC, delta-rs, librdkafka) an arena, 8 for each core, and keeps what
-            # was once in it.
-            "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2"),
+            **allocator_variables(),
         }
 
     @property
