@@ -11,7 +11,7 @@ from spark.specs import OWN_COLUMNS
 
 
 def column_name_findings(declared: Table, columns: Sequence[str]) -> Iterator[Finding]:
-    """Of a table's columns: names that silver has for its own, pairs that differ by case alone, and what `where` asks for in vain."""
+    """Of a table's columns: names that silver has for its own, pairs that differ by case alone, what `where` asks for."""
     name = str(declared.id)
     taken = [c for c in columns if c.lower() in OWN_COLUMNS and c not in declared.except_column_list]
     if taken:
