@@ -196,6 +196,7 @@ def test_other_rows_are_chosen(again: Again) -> None:
     done = again.cdc()
     said = "rows: all rows -> part in (0, 1) and email not in (%s, person4@example.org)"
     assert done["rules"] == [f"{layer}: {said}" for layer in ("silver", "history")]
+    again.fold()
     assert again.in_silver() == current(again.past) == source()
     assert 0 < len(source()) < len(again.in_source())
     again.run(
