@@ -202,12 +202,12 @@ class RowText:
             found.append((each.column, frozenset({*texts, *([None] if None in each.values else [])}), each.excluded))
         return found
 
-    def kept_sql(self, *conditions: str) -> str:
+    def row_filter_sql(self, *conditions: str) -> str:
         """The condition of the rows that the table has, and `conditions`; `true` where that is all of them."""
-        told = [*conditions, *(self._kept_sql(*each) for each in self.kept_texts)]
+        told = [*conditions, *(self._condition_sql(*each) for each in self.kept_texts)]
         return " AND ".join(f"({each})" for each in told) or "true"
 
-    def _kept_sql(self, name: str, texts: frozenset[str | None], excluded: bool) -> str:
+    def _condition_sql(self, name: str, texts: frozenset[str | None], excluded: bool) -> str:
         text, listed = self.forms[name].sql(self.dialect.quote(name)), sorted(each for each in texts if each is not None)
         among = f"coalesce(({text}) IN ({', '.join(map(self.dialect.text_constant, listed))}), false)" if listed else "false"
         if None in texts:

@@ -19,7 +19,6 @@ from pyspark.sql import functions as sf
 from spark.errors import SpecError
 from spark.kinds.row_conditions import RowCondition
 from spark.specs import Column, SilverSpec
-from spark.types.rule import SourceType
 from spark.types.type_rules import lake_type
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
@@ -32,9 +31,7 @@ def condition_values(condition: RowCondition, column: Column) -> frozenset[str]:
         SpecError: one of them is no value of the column's type, or nobody can choose by this type.
     """
     kind, told = lake_type(column).name, f"where: column {column.name!r} of type {column.source_type}"
-    source = SourceType.parse(column.source_type, column.kind)
-    digits = source.args[0] if source and source.name == "character" and not source.array and source.args else 0
-    found = set()
+    found = set[str]()
     for value in condition.values:
         if value is None:
             continue
@@ -46,7 +43,7 @@ def condition_values(condition: RowCondition, column: Column) -> frozenset[str]:
             elif kind == "boolean":
                 found.add({"true": "true", "false": "false"}[value])
             elif kind == "string":
-                found.add(_as_held(value, column, digits))
+                found |= _as_held(value, column)
             else:
                 raise SpecError(f"{told}: rows are chosen by whole numbers, booleans, dates and texts")
         except (KeyError, ValueError) as error:
@@ -54,12 +51,10 @@ def condition_values(condition: RowCondition, column: Column) -> frozenset[str]:
     return frozenset(found)
 
 
-def _as_held(value: str, column: Column, digits: int) -> str:
-    """A character(n) of PostgreSQL's is held with its blanks, one of MariaDB's and MySQL's ends with none."""
-    if column.dialect == "postgresql":
-        return value.ljust(digits)
-    is_char = re.match(r"char(acter)?\b(?! varying)", column.source_type, re.IGNORECASE)
-    return value.rstrip(" ") if is_char else value
+def _as_held(value: str, column: Column) -> set[str]:
+    """Of a character(n) both ways: PostgreSQL's is held with its blanks, MariaDB's and MySQL's ends with none."""
+    char = re.match(r"char(?:acter)?(?:\((\d+)\))?$", column.source_type, re.IGNORECASE)
+    return {value} if char is None else {value.ljust(int(char[1] or 1)), value.rstrip(" ")}
 
 
 def is_outside(spec: SilverSpec, values: dict[str, Expression], held: dict[str, Expression]) -> Expression | None:

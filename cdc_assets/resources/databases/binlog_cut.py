@@ -61,7 +61,7 @@ class BinlogRowsCut:
 
     def digest(self, table: TableId, row_text: RowText, part: Slice) -> Digest:
         """Rows, and the sum of their hashes, by bucket: one scan."""
-        bucket, where = row_text.bucket_sql(), row_text.kept_sql(row_text.slice_sql(part))
+        bucket, where = row_text.bucket_sql(), row_text.row_filter_sql(row_text.slice_sql(part))
         hash_ = f"IFNULL({row_text.hash_sql()}, {_UNWRITTEN})"
         query = f"SELECT {bucket} AS b, COUNT(*), SUM({hash_}) FROM {row_text.dialect.quote(*table)} WHERE {where} GROUP BY b"
         found = {int(bucket): (int(count), int(total)) for bucket, count, total in self._scan(table, query)}
@@ -75,7 +75,7 @@ class BinlogRowsCut:
         listed = ", ".join(str(int(b)) for b in buckets)
         query = (
             f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {row_text.dialect.quote(*table)} "
-            f"WHERE {row_text.kept_sql(row_text.slice_sql(part), f'{row_text.bucket_sql()} IN ({listed})')}"
+            f"WHERE {row_text.row_filter_sql(row_text.slice_sql(part), f'{row_text.bucket_sql()} IN ({listed})')}"
         )
         return Counter((key, int(hash_)) for key, hash_ in self._scan(table, query))
 
@@ -85,7 +85,7 @@ class BinlogRowsCut:
             return {}
         values = ", ".join(form.sql(row_text.dialect.quote(name)) for name, form in row_text.forms.items())
         key = row_text.key_sql()
-        query = f"SELECT {key}, {values} FROM {row_text.dialect.quote(*table)} WHERE {row_text.kept_sql()} AND {key} IN "
+        query = f"SELECT {key}, {values} FROM {row_text.dialect.quote(*table)} WHERE {row_text.row_filter_sql()} AND {key} IN "
         query = query.replace("%", "%%")
         found = self._scan(table, f"{query}({', '.join(['%s'] * len(keys))})", list(keys))
         return {row[0]: row_text.display([_as_text(value) for value in row[1:]]) for row in found}
@@ -100,7 +100,7 @@ class BinlogRowsCut:
 
         own = row_text.in_own_order
         query = f"SELECT {row_text.key_values_sql()} FROM {row_text.dialect.quote(*table)} FORCE INDEX (PRIMARY) "
-        query += f"WHERE {row_text.kept_sql(own.sql(KeyRange(own.names, after)))} "
+        query += f"WHERE {row_text.row_filter_sql(own.sql(KeyRange(own.names, after)))} "
         query += f"ORDER BY {own.listed} LIMIT 2 OFFSET {count - 1}"
         found = self._scan(table, query)
         return row_text.bind_values([_as_text(value) for value in found[0]]) if len(found) == 2 else None
@@ -108,7 +108,9 @@ class BinlogRowsCut:
     def in_range(self, table: TableId, row_text: RowText, keys: KeyRange) -> KeyHashes:
         """Key text and hash of every row in a range."""
         query = f"SELECT {row_text.key_sql()}, {row_text.hash_sql()} FROM {row_text.dialect.quote(*table)} FORCE INDEX (PRIMARY) "
-        rows = self._scan(table, f"{query} WHERE {row_text.kept_sql(row_text.in_own_order.sql(keys))} LIMIT {MOST_ROWS + 1}")
+        rows = self._scan(
+            table, f"{query} WHERE {row_text.row_filter_sql(row_text.in_own_order.sql(keys))} LIMIT {MOST_ROWS + 1}"
+        )
         if unwritten := sum(hash_ is None for _, hash_ in rows):
             raise _too_long(table, unwritten)
         return few_enough(table, Counter((key, int(hash_)) for key, hash_ in rows))
@@ -118,7 +120,7 @@ class BinlogRowsCut:
         own, found = row_text.in_own_order, set[str]()
         asked = [(key, [str(v) for v in values]) for key, values in keys.items() if None not in values]
         query = f"SELECT {row_text.key_sql()} FROM {row_text.dialect.quote(*table)} FORCE INDEX (PRIMARY) "
-        query += f"WHERE {row_text.kept_sql()} AND "
+        query += f"WHERE {row_text.row_filter_sql()} AND "
         for start in range(0, len(asked), _LOOKED_UP):
             some = asked[start : start + _LOOKED_UP]
             try:

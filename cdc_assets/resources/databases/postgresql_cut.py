@@ -145,7 +145,7 @@ class PostgresRows:
         """What to select its rows from: those that the lake's table has."""
         with self.lock:
             rows = own_rows(self.connection, table)
-        return f"(SELECT * FROM {rows} WHERE {row_text.kept_sql()}) AS kept" if row_text.spec.where else rows
+        return f"(SELECT * FROM {rows} WHERE {row_text.row_filter_sql()}) AS kept" if row_text.spec.where else rows
 
     def _own(self, table: TableId, part: Slice) -> frozenset[str]:
         return frozenset() if isinstance(part, tuple) else self.bytewise(table)
