@@ -11,11 +11,11 @@ from cdc_assets_tests.support.servers.mariadb_server import MariaDbServer
 Rows = Counter[tuple[Any, ...]]
 
 
-def source_rows(connection: Any, table: str) -> tuple[list[str], Rows]:
-    """Column names and every row, with how often it occurs."""
+def source_rows(connection: Any, table: str, where: str = "true") -> tuple[list[str], Rows]:
+    """Column names and every row of which the condition holds, with how often it occurs."""
     from psycopg import sql
 
-    cursor = connection.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(table)))
+    cursor = connection.execute(sql.SQL("SELECT * FROM {} WHERE ").format(sql.Identifier(table)) + sql.SQL(where))
     columns = [column.name for column in cursor.description]
     return columns, Counter(_hashable(row) for row in cursor)
 

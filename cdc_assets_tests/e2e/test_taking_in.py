@@ -155,13 +155,15 @@ def break_and_edit(lakehouse: Lakehouse, graphql: Graphql, file: Path, before: s
 
 
 def test_a_new_source_file_and_up(lakehouse: Lakehouse, graphql: Graphql) -> None:
-    create(lakehouse, "annex_rows")
+    for table in ("annex_rows", "annex_part"):
+        create(lakehouse, table)
+    part = [{"column": "note", "none_of": ["note 7", "note 8", None]}]
     declared = yaml.safe_load((lakehouse.sources / "world.yaml").read_text())
     annex = {
         **{key: declared[key] for key in ("owners", "database")},
         "source": "annex",
         "backup": {"store": {"kind": "s3", "bucket": "cdc-backup-annex", "prefix": "lake"}},
-        "tables": [{"name": "public.annex_rows"}],
+        "tables": [{"name": "public.annex_rows"}, {"name": "public.annex_part", "where": part}],
     }
     (lakehouse.sources / "annex.yaml").write_text(yaml.safe_dump(annex))
     assert news(lakehouse)["new"] == ["annex"]
@@ -171,6 +173,21 @@ def test_a_new_source_file_and_up(lakehouse: Lakehouse, graphql: Graphql) -> Non
     assert is_equal(lakehouse, "annex", "annex_rows")
     assert graphql.sensor("offsets_annex")[0] == "RUNNING"
     assert graphql.sensor_that_made("silver/annex/silver_annex_rows") == "offsets_annex"
+
+
+def test_a_part_of_the_rows_follows_its_values(lakehouse: Lakehouse) -> None:
+    kept = "note NOT IN ('note 7', 'note 8')"
+    with lakehouse.connect("world") as world:
+        world.execute("UPDATE annex_part SET note = 'note 7' WHERE id % 10 = 0")
+        world.execute("UPDATE annex_part SET note = NULL WHERE id = 3")
+        world.execute("UPDATE annex_part SET note = 'in again' WHERE id = 8")
+        world.execute("INSERT INTO annex_part VALUES (-1, 'note 8', NULL, NULL), (-2, 'new', NULL, NULL)")
+        columns, expected = source_rows(world, "annex_part", kept)
+    assert expected.total() == 300 - 30 - 2 + 1
+    lakehouse.cdc("wait", "annex", "--timeout", "300")
+    assert silver_rows(lakehouse.silver("annex", "annex_part"), columns) == expected
+    (told,) = json.loads(lakehouse.cdc("reconcile", "annex.annex_part", "-o", "json").stdout)
+    assert (told["verdict"], told["source_rows"], told["silver_rows"]) == ("equal", expected.total(), expected.total())
 
 
 def test_what_is_offboarded_is_gone_from_dagster(lakehouse: Lakehouse, graphql: Graphql) -> None:
