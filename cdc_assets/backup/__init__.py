@@ -8,7 +8,7 @@ Layout below the store's prefix, as the S3 sink connector's TimeBasedPartitioner
     <source>/<table>/_columns                   the schema ledger of its silver, where columns have changed
     <source>/<table>/_readings/<epoch>.json     where the reading ends that an epoch begins with
     <source>/<table>/_bases/<epoch>.json        the epoch that the backup begins with, once earlier ones are gone
-    <source>/<table>/_newest                    where to look for the newest manifest (a cache)
+    <source>/<table>/_newest                    the newest manifest, by name and SHA-256
 `<batch>` is `<epoch>-<sum of first offsets>`. Only what a manifest names is in the backup.
 """
 

@@ -20,7 +20,7 @@ from cdc_assets.backup.epochs import bronze_epochs, position_in_epoch
 from cdc_assets.backup.hour_object import HourObject
 from cdc_assets.backup.layout import Ranges, object_name, table_prefix
 from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject, facts_of
-from cdc_assets.backup.position import BackupPosition, backup_position, refuse_expired, remember_newest
+from cdc_assets.backup.position import BackupPosition, find_newest, refuse_expired, write_newest
 from cdc_assets.errors import BackupError
 from cdc_assets.quantity import quantity
 from cdc_assets.resources.delta_log import bronze_committed
@@ -30,7 +30,8 @@ from spark.delta.commits import CommittedTopic
 
 @dataclass(frozen=True)
 class BackupResult:
-    """What one call has written, and what the backup holds with it."""
+    """What one call has written, and what the backup holds with it. `lost` is the manifest that was the newest and was gone;
+    empty: none."""
 
     records: int
     objects: int
@@ -38,6 +39,7 @@ class BackupResult:
     manifests: int
     position: BackupPosition
     seconds: float
+    lost: str = ""
 
 
 def backup_table(store: ObjectStore, *, source: str, table: str, bronze_path: str, form: BatchForm | None = None) -> BackupResult:
@@ -47,16 +49,20 @@ def backup_table(store: ObjectStore, *, source: str, table: str, bronze_path: st
         BackupError: when bronze contradicts the backup; says what to do.
         StoreError: when the store does not take it; the next call goes on.
     """
-    started, written = time.monotonic(), list[Manifest]()
+    started, written, lost = time.monotonic(), list[Manifest](), ""
     backup = _TableBackup(store, source, table, bronze_path, form or BatchForm())
     while True:
+        newest = find_newest(store, source, table)
+        newest.refuse_replaced(store.url)
+        newest.name(store)
+        lost = lost or newest.lost
         try:
-            at = backup.copy_epochs(written)
+            at = backup.copy_epochs(newest.position, written)
         except _OvertakenError:
             continue  # by a backup that has seen a newer bronze: look at it again
         break
     if written:
-        remember_newest(store, written[-1])
+        write_newest(store, written[-1])
     return BackupResult(
         records=sum(m.records for m in written),
         objects=sum(len(m.objects) for m in written),
@@ -64,6 +70,7 @@ def backup_table(store: ObjectStore, *, source: str, table: str, bronze_path: st
         manifests=len(written),
         position=at,
         seconds=time.monotonic() - started,
+        lost=lost,
     )
 
 
@@ -81,9 +88,8 @@ class _TableBackup:
     bronze_path: str
     form: BatchForm
 
-    def copy_epochs(self, written: list[Manifest]) -> BackupPosition:
+    def copy_epochs(self, at: BackupPosition, written: list[Manifest]) -> BackupPosition:
         """All that bronze has committed now, one epoch after another; appends the manifests that this call has written."""
-        at = backup_position(self.store, source=self.source, table=self.table)
         committed = bronze_committed(self.bronze_path)
         states = committed.of_table(self.table) if committed else {}
         if committed is None or not states:
@@ -216,6 +222,8 @@ class _Copy:
         )
         if self.store.put_if_absent(manifest.key, manifest.to_bytes()):
             written.append(manifest)
+            if not manifest.previous:
+                write_newest(self.store, manifest)  # the later ones of a long first backup may take hours
         elif self.store.get(manifest.key) != manifest.to_bytes():
             raise BackupError(
                 f"{self.store.url}/{manifest.key} was written meanwhile with another content: another version of this "

@@ -49,7 +49,7 @@ def reading_key(source: str, table: str, epoch: int) -> str:
 
 
 def newest_key(source: str, table: str) -> str:
-    """Names the newest manifest, or one a little older."""
+    """Names the newest manifest, or one a little older, by name and digest (newest)."""
     return f"{table_prefix(source, table)}_newest"
 
 

@@ -118,6 +118,11 @@ class Manifest:
         """The manifest's key in the object store."""
         return self.plan.manifest_key
 
+    @property
+    def sha256(self) -> str:
+        """Of its bytes, as they were read, else as they are written."""
+        return self.digest or hashlib.sha256(self.to_bytes()).hexdigest()
+
     def to_bytes(self) -> bytes:
         """Canonical JSON; the plan's fields are the manifest's own."""
         document = asdict(self)

@@ -1,21 +1,20 @@
 """How far a table's backup has come: what its newest manifest says, found without listing all of them.
 
-`_newest` names a manifest; only those after it are listed. It is a cache: one that is lost, or older than the truth,
-costs a longer listing, and one that names a manifest which is gone is not believed.
+`_newest` names a manifest; only those after it are listed. Where it is lost, that costs a longer listing. Where it names
+a manifest which is gone, the backup goes on behind the newest that there is, and says so.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cdc_assets.backup.layout import is_batch_name, manifests_prefix, newest_key
+from cdc_assets.backup.layout import is_batch_name, manifests_prefix
 from cdc_assets.backup.manifest import Manifest
+from cdc_assets.backup.newest import NamedObject, newest_of_table
 from cdc_assets.errors import BackupError
 from cdc_assets.quantity import quantity
 from cdc_assets.resources.object_store import ObjectStore
-from cdc_assets.resources.object_store.errors import MissingObjectError
 from spark.delta.floor import Floor
 
 
@@ -50,12 +49,57 @@ class BackupPosition:
             records_total=manifest.records_total,
             bronze_version=plan.bronze_version if plan.complete else None,
             bronze_id=plan.bronze_id,
-            digest=manifest.digest or hashlib.sha256(manifest.to_bytes()).hexdigest(),
+            digest=manifest.sha256,
         )
 
     def version_of(self, bronze_id: str) -> int | None:
         """The version of that bronze up to which the backup has all; None where nobody knows, or it is another bronze."""
         return self.bronze_version if self.bronze_id == bronze_id else None
+
+
+@dataclass(frozen=True)
+class NewestManifest:
+    """The newest manifest that there is, and the one that `_newest` names."""
+
+    manifest: Manifest | None
+    named: NamedObject | None
+
+    @property
+    def position(self) -> BackupPosition:
+        """Where the backup stands."""
+        return BackupPosition.after(self.manifest) if self.manifest else BackupPosition()
+
+    @property
+    def lost(self) -> str:
+        """The manifest that is named, and gone with all behind it; empty: none."""
+        there = self.manifest.key if self.manifest else ""
+        return self.named.key if self.named and self.named.key > there else ""
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether nothing names the newest by its digest: a backup was killed before it could, or was of an earlier release.
+        Where the one that is named is gone, that stays said."""
+        if self.manifest is None or self.lost:
+            return False
+        return self.named is None or self.named.key != self.manifest.key or not self.named.digest
+
+    def refuse_replaced(self, url: str) -> None:
+        """A backup does not go on behind a manifest that somebody has replaced: its positions may be anything.
+
+        Raises:
+            BackupError: saying what to do.
+        """
+        named, there = self.named, self.manifest
+        if named and there and named.key == there.key and named.is_other(there.sha256):
+            raise BackupError(
+                f"{url}/{named.key} is another than when it was written: sha256 {there.sha256}, _newest says {named.digest}; "
+                "put it back as it was, or remove it: the next backup makes it again of what bronze has"
+            )
+
+    def name(self, store: ObjectStore) -> None:
+        """Let `_newest` name the newest, where nothing does."""
+        if self.manifest is not None and self.is_unnamed:
+            write_newest(store, self.manifest)
 
 
 def backup_position(store: ObjectStore, *, source: str, table: str) -> BackupPosition:
@@ -65,10 +109,27 @@ def backup_position(store: ObjectStore, *, source: str, table: str) -> BackupPos
         BackupError: when the newest manifest cannot be read.
         StoreError: when the store cannot be asked.
     """
-    key = _newest(store, source, table)
-    if key is None:
-        return BackupPosition()
-    return BackupPosition.after(Manifest.from_bytes(store.get(key), key=key))
+    return find_newest(store, source, table).position
+
+
+def find_newest(store: ObjectStore, source: str, table: str) -> NewestManifest:
+    """By as many requests, and the same errors.
+
+    Raises:
+        BackupError: when the newest manifest cannot be read.
+        StoreError: when the store cannot be asked.
+    """
+    folder, named = manifests_prefix(source, table), newest_of_table(source, table).read(store)
+    # Listed from just before it, so that the listing itself shows whether it is still there.
+    found = _manifests(store, folder, after=named.key[:-1]) if named else []
+    is_there = named is not None and named.key in found
+    key = max(found if is_there else _manifests(store, folder), default=None)
+    return NewestManifest(Manifest.from_bytes(store.get(key), key=key) if key else None, named)
+
+
+def write_newest(store: ObjectStore, manifest: Manifest) -> None:
+    """Let the next look begin at this one, which is the newest."""
+    newest_of_table(manifest.plan.source, manifest.plan.table).write(store, manifest.key, manifest.sha256)
 
 
 def refuse_expired(floor: Floor | None, at: BackupPosition, place: str) -> None:
@@ -85,25 +146,6 @@ def refuse_expired(floor: Floor | None, at: BackupPosition, place: str) -> None:
         f"{dict(floor.positions)}) to an earlier backup, which alone has them: go on in that store and prefix (backup: in the "
         "source's file), or copy its objects here first"
     )
-
-
-def remember_newest(store: ObjectStore, manifest: Manifest) -> None:
-    """Let the next look begin here."""
-    store.put(newest_key(manifest.plan.source, manifest.plan.table), manifest.key.rsplit("/", 1)[-1].encode())
-
-
-def _newest(store: ObjectStore, source: str, table: str) -> str | None:
-    folder = manifests_prefix(source, table)
-    try:
-        name = store.get(newest_key(source, table)).decode(errors="replace")
-    except MissingObjectError:
-        name = ""
-    if is_batch_name(name):
-        # Listed from just before it, so that the listing itself shows whether it is still there.
-        found = _manifests(store, folder, after=folder + name[:-1])
-        if folder + name in found:
-            return max(found)
-    return max(_manifests(store, folder), default=None)
 
 
 def _manifests(store: ObjectStore, folder: str, *, after: str = "") -> list[str]:

@@ -26,6 +26,7 @@ from cdc_assets.backup.layout import (
     table_prefix,
 )
 from cdc_assets.backup.manifest import Manifest, ManifestObject
+from cdc_assets.backup.newest import newest_differences
 from cdc_assets.errors import BackupError, StoreError
 from cdc_assets.quantity import quantity
 from cdc_assets.resources.delta_log import bronze_committed, bronze_rows_below
@@ -106,6 +107,9 @@ class _Verified:
             read = list(pool.map(lambda key: _read_manifest(copies, listed[key]), keys))
             manifests = [manifest for manifest in read if isinstance(manifest, Manifest)]
             differences = [*wrong, *(text for text in read if isinstance(text, str)), *chain_differences(manifests, base)]
+            digests = {key: each.sha256 if isinstance(each, Manifest) else "" for key, each in zip(keys, read, strict=True)}
+            of = (self.source, self.table)
+            differences += newest_differences(self.store, all_listed, digests, of=of, read=copies.read)
             items = [item for manifest in manifests for item in manifest.objects]
             found = pool.map(lambda item: _object_difference(self.store, item, listed.get(item.key), deep=self.deep), items)
             differences.extend(text for text in found if text is not None)

@@ -109,17 +109,17 @@ def _register(tables: list[Any], platform: Any, output: SqlFormat, *, show_sensi
 
 
 def _keep_names(choice: SqlOptions) -> None:
-    """Until the next of these commands, `cdc up` makes the names again on a server of the stack: its catalog is in memory."""
+    """Until the next of these commands, a server of the stack gets the names again when it starts: its catalog is in memory."""
     from cdc_assets.lake_sql.kept_names import forget_names, keep_names
     from cdc_assets.stack.home import Home
     from cdc_assets.stack.plan import external_addresses
 
     home = Home(settings.home())
     if not choice.register:
-        forget_names(home.root)
+        forget_names(home)
     elif "CDC_SPARK_REMOTE" not in external_addresses(home):
-        keep_names(home.root, show_sensitive=choice.show_sensitive)
-        told = "these names are in the server's memory: a Spark that restarts has none; cdc up makes them again"
+        keep_names(home, show_sensitive=choice.show_sensitive)
+        told = "these names are in the server's memory: they are made again when it starts again"
         print(f"{told}, until cdc sql --no-register", file=sys.stderr)
 
 

@@ -144,17 +144,10 @@ def make_names_again(home: Home) -> None:
     """In the catalog of our own Spark server, where `cdc sql --register` was the last word; why not, where it cannot be."""
     from cdc_assets.lake_sql import kept_names
 
-    if not kept_names.are_kept(home.root) or "CDC_SPARK_REMOTE" in external_addresses(home):
+    if not kept_names.are_kept(home) or "CDC_SPARK_REMOTE" in external_addresses(home):
         return
-    from cdc_assets.lake_sql.lake_tables import lake_tables
-    from cdc_assets.registry_files.loader import load_sources
-    from cdc_assets.resources.platform import Platform
-
-    settings.export_stack_environment()
-    platform = Platform()
-    tables = lake_tables(load_sources(settings.sources_folder()), platform.lake)
     try:
-        made = kept_names.make_names_again(home.root, tables, platform)
+        made = kept_names.make_names_again(home)
     except CdcAssetsError as error:
         console.print(f"names in Spark's catalog were not made again: {error}; run: ./cdc sql --register", soft_wrap=True)
     else:

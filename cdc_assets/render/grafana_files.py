@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cdc_assets.registry.models import BaseSource
@@ -11,6 +11,8 @@ from cdc_assets.resources import metric_names as names
 
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _WIDTH, _HEIGHT = 8, 8
+_LIMITS = {"percentunit": {"min": 0, "max": 1}}
+"""Grafana draws a share from the least to the most that it has seen, unless it is told the ends."""
 _STATES = {"0": ("passed", "green"), "1": ("warns", "yellow"), "2": ("failed", "red"), "3": ("not run", "text")}
 
 
@@ -44,12 +46,15 @@ def grafana_files(sources: Sequence[BaseSource]) -> dict[str, str]:
 
 def _common() -> Iterator[dict[str, Any]]:
     red = f"{names.CHECK} == {names.CHECK_STATES['failed']}"
-    yield _panel("Red checks", "stat", {f"count({red}) or vector(0)": "red"})
+    yield _panel("Red checks", "stat", {f"count({red}) or vector(0)": "red"}, colours={None: "green", 1: "red"})
     yield _panel("Red checks by name", "table", {red: ""})
-    yield _panel("Records in quarantine", "stat", {f"sum({names.QUARANTINE})": "open"})
-    yield _panel("Under-replicated partitions", "stat", {names.UNDER_REPLICATED: "{{cluster}}"})
-    yield _panel("Disk in use", "gauge", {f"1 - {names.DISK_FREE} / {names.DISK_SIZE}": "{{place}}"}, unit="percentunit")
-    yield _panel("Parts that answer", "stat", {names.PART_UP: "{{part}}"})
+    quarantine = {f"sum({names.QUARANTINE})": "open"}
+    yield _panel("Records in quarantine", "stat", quarantine, colours={None: "green", 1: "yellow"})
+    replicas = {names.UNDER_REPLICATED: "{{cluster}}"}
+    yield _panel("Under-replicated partitions", "stat", replicas, colours={None: "green", 1: "red"})
+    disk = {f"1 - {names.DISK_FREE} / {names.DISK_SIZE}": "{{place}}"}
+    yield _panel("Disk in use", "gauge", disk, unit="percentunit", colours={None: "green", 0.8: "yellow", 0.9: "red"})
+    yield _panel("Parts that answer", "stat", {names.PART_UP: "{{part}}"}, colours={None: "red", 1: "green"})
 
 
 def _of_source(source: BaseSource) -> Iterator[dict[str, Any]]:
@@ -64,7 +69,10 @@ def _of_source(source: BaseSource) -> Iterator[dict[str, Any]]:
     yield _panel("Checks", "table", {f"{names.CHECK}{{{of}}}": ""})
 
 
-def _panel(title: str, kind: str, queries: dict[str, str], *, unit: str = "short") -> dict[str, Any]:
+def _panel(
+    title: str, kind: str, queries: dict[str, str], *, unit: str = "short", colours: Mapping[float | None, str] | None = None
+) -> dict[str, Any]:
+    """One panel; `colours` by the least value that has them, and by None for what is below all."""
     is_table = kind == "table"
     targets = [
         {
@@ -77,13 +85,33 @@ def _panel(title: str, kind: str, queries: dict[str, str], *, unit: str = "short
         }
         for number, (expression, legend) in enumerate(queries.items())
     ]
-    states = {value: {"text": text, "color": colour} for value, (text, colour) in _STATES.items()}
-    mappings = [{"type": "value", "options": states}] if is_table else []
-    defaults = {"unit": unit, "mappings": mappings}
+    defaults = {
+        "unit": unit,
+        "mappings": [],
+        **_LIMITS.get(unit, {}),
+        **({"thresholds": _thresholds(colours)} if colours else {}),
+    }
     return {
         "type": kind,
         "title": title,
         "datasource": _SOURCE,
         "targets": targets,
-        "fieldConfig": {"defaults": defaults, "overrides": []},
+        "fieldConfig": {"defaults": defaults, "overrides": [_state_column()] if is_table else []},
+        **({"options": {"colorMode": "background"}} if kind == "stat" else {}),
+    }
+
+
+def _thresholds(colours: Mapping[float | None, str]) -> dict[str, Any]:
+    return {"mode": "absolute", "steps": [{"value": least, "color": colour} for least, colour in colours.items()]}
+
+
+def _state_column() -> dict[str, Any]:
+    """The column of a table that has a check's state: as a word in its colour. A mapping alone colours no cell."""
+    states = {value: {"text": text, "color": colour} for value, (text, colour) in _STATES.items()}
+    return {
+        "matcher": {"id": "byName", "options": "Value"},
+        "properties": [
+            {"id": "mappings", "value": [{"type": "value", "options": states}]},
+            {"id": "custom.cellOptions", "value": {"type": "color-text"}},
+        ],
     }

@@ -21,6 +21,7 @@ from cdc_assets.backup.layout import (
     table_prefix,
 )
 from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject
+from cdc_assets.backup.newest import newest_differences
 from cdc_assets.errors import BackupError, StoreError
 from cdc_assets.quantity import quantity
 from cdc_assets.resources.object_store import ObjectStore, StoredObject
@@ -94,6 +95,8 @@ def find_backup(store: ObjectStore, source: str, table: str) -> BackedUpTable:
         read = list(pool.map(lambda key: _manifest(store, key, source, table), keys))
     manifests = tuple(each for each in read if isinstance(each, Manifest))
     epochs = [_epoch(store, key) for key in sorted(listed) if is_epoch_key(key)]
+    digests = {key: each.sha256 if isinstance(each, Manifest) else "" for key, each in zip(keys, read, strict=True)}
+    newest = newest_differences(store, all_listed, digests, of=(source, table), read=lambda item: store.get(item.key))
     told = {folder + key.removeprefix(plans) for key in listed if key.startswith(plans)}
     return BackedUpTable(
         source,
@@ -102,7 +105,7 @@ def find_backup(store: ObjectStore, source: str, table: str) -> BackedUpTable:
         tuple(each for each in epochs if isinstance(each, BatchPlan)),
         unfinished=tuple(plans + key.removeprefix(folder) for key in sorted(told - set(keys))),
         broken=tuple(_broken(manifests, listed)),
-        torn=(*(each for each in (base, *read, *epochs) if isinstance(each, str)), *chain_differences(manifests, known)),
+        torn=(*(each for each in (base, *read, *epochs) if isinstance(each, str)), *chain_differences(manifests, known), *newest),
         base=known,
     )
 

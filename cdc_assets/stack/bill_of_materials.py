@@ -54,7 +54,7 @@ def _packages(text: str) -> Iterator[LockedPart]:
     for entry in text.split("\n[[package]]\n")[1:]:
         said = dict(re.findall(r'^(name|version) = "([^"]+)"', entry, re.MULTILINE))
         if said["name"] != _OURSELVES:
-            purl = f"pkg:pypi/{said['name']}@{said['version']}"
+            purl = f"pkg:pypi/{said['name']}@{quote(said['version'])}"
             files = tuple(sorted(set(_FILE.findall(entry))))
             yield LockedPart("python", said["name"], said["version"], _licence(said["name"], said["version"]), purl, files)
 

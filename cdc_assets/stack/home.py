@@ -47,6 +47,11 @@ class Home:
         return self.root / "supervisor.lock"
 
     @property
+    def spark_names(self) -> Path:
+        """That names in Spark's catalog were asked for; not there where they were not (lake_sql.kept_names)."""
+        return self.root / "spark_names.json"
+
+    @property
     def secrets(self) -> Path:
         """Passwords of source databases: the folder that the core Connect worker may read."""
         return self.root / "secrets"

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -57,6 +58,7 @@ class Watched:
         self._hung = 0
         self._answer_within = component.answer_within
         self._others: Mapping[str, Watched] = {}
+        self._recalling: asyncio.Task[None] | None = None
 
     async def live(self, others: Mapping[str, Watched]) -> None:
         """Run until cancelled, or given up."""
@@ -107,6 +109,15 @@ class Watched:
         self.state.started_in = round(time.monotonic() - began, 1)
         self.healthy.set()
         self._set(health.HEALTHY, "")
+        if self.state.restarts:
+            self._recalling = asyncio.create_task(self._recall())
+
+    async def _recall(self) -> None:
+        try:
+            await self._ask(self.component.recall)
+        except (_DiedError, NotReadyError, StackError) as error:
+            # It goes on without: what it lacks is told in the supervisor's log.
+            print(f"{self.component.name}, after a restart: {error}", file=sys.stderr, flush=True)
 
     async def _ask(self, question: Callable[[], None]) -> None:
         """A probe's answer; what it did not foresee is an answer as well, and so is the end of the process.

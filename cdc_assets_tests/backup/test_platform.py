@@ -80,6 +80,31 @@ def test_a_lost_hint_costs_a_listing_only(filled: ObjectStore) -> None:
     assert newest_state(filled, "shop") == newest
 
 
+def test_the_newest_entry_is_missed(any_store: ObjectStore) -> None:
+    for lsn in (1, 2, 3):
+        write_state(any_store, "shop", at(lsn))
+    newest, third = "shop/platform-state/newest", f"{LOG}/{3:012d}.json"
+    name, digest = any_store.get(newest).decode().split(" ")
+    entry = any_store.get(third)
+    assert (name, digest) == (third.rpartition("/")[2], hashlib.sha256(entry).hexdigest())
+    any_store.delete(third)
+    told = f"{third} is missing: {newest} names it as the newest entry; what it held is not in the backup"
+    assert verify_state(any_store, "shop") == (told,)
+    any_store.put(third, entry + b" ")
+    assert verify_state(any_store, "shop")[0].startswith(f"{third} is another than when it was written: {newest} names sha256 ")
+    any_store.delete(third)
+    any_store.delete(newest)
+    lost = f"{newest} is missing: nothing tells whether {LOG}/{2:012d}.json is the newest entry, or later ones are gone"
+    assert verify_state(any_store, "shop") == (lost,)
+    # The next look that finds what the newest says names it again; so it does one of an earlier release.
+    for put in (None, f"{2:012d}.json"):
+        if put:
+            any_store.put(newest, put.encode())
+        assert write_state(any_store, "shop", at(2)) is None
+        assert any_store.get(newest).decode().startswith(f"{2:012d}.json ")
+        assert verify_state(any_store, "shop") == ()
+
+
 def test_another_part_is_named_and_not_restored(filled: ObjectStore, root: Path) -> None:
     newest = newest_state(filled, "shop")
     assert newest is not None

@@ -11,7 +11,7 @@ from cdc_assets.backup.platform import PlatformState, write_state
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets_tests.restore.command_line import cdc
-from cdc_assets_tests.restore.object_damage import cut_short, flip, second_object
+from cdc_assets_tests.restore.object_damage import cut_short, flip, newest_manifest, second_object
 from cdc_assets_tests.restore.original import TABLES, Original, fill
 
 
@@ -65,6 +65,17 @@ def test_a_flipped_entry_is_named(backed_up: Path) -> None:
     code, _, said = cdc("backup", "verify")
     assert code == 1
     assert str(file.relative_to(backed_up)) in said
+
+
+@pytest.mark.parametrize("words", [(), ("--quick",)])
+def test_a_newest_manifest_that_is_gone_is_named(backed_up: Path, words: tuple[str, ...]) -> None:
+    file = newest_manifest(backed_up)
+    file.unlink()
+    code, told, said = cdc("backup", "verify", "shop", *words)
+    assert code == 1
+    (sentence,) = [each for row in told for each in row["damage"]]
+    assert sentence.startswith(f"{file.relative_to(backed_up)} is missing: shop/orders/_newest names it as the newest manifest")
+    assert f"damaged: {sentence}" in said
 
 
 @pytest.mark.slow

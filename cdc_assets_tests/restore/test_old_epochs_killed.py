@@ -220,4 +220,4 @@ def test_any_course_of_epochs_days_and_kills(seed: int, original: Original, stor
     for _ in range(60):
         course.step()
     course.end(ask)
-    assert course.history.epoch > 1
+    assert course.history.epoch > 0

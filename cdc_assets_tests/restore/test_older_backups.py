@@ -16,6 +16,7 @@ from cdc_assets.restore.restore_request import RESTORED
 from cdc_assets.restore.restored_bronze import restore_bronze
 from cdc_assets_tests.backup.runs import contents
 from cdc_assets_tests.restore.conftest import Ask
+from cdc_assets_tests.restore.object_damage import name_without_digest
 from cdc_assets_tests.restore.original import NOON, Original, held, quietly, row, states
 
 LACKING = ("tx_id", "source_ts", "snapshot")
@@ -36,6 +37,7 @@ def as_of_format_1(root: Path) -> None:
             place.write_bytes(data)
             item |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest(), "md5": hashlib.md5(data).hexdigest()}
         file.write_text(json.dumps(told))
+    name_without_digest(root)
 
 
 def of_debezium(offset: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from cdc_assets.restore.restore_request import DAMAGED, RESTORED
 from cdc_assets.restore.restored_bronze import plan_bronze, restore_bronze
 from cdc_assets.restore.stored_rows import unpack
 from cdc_assets_tests.restore.conftest import Ask
-from cdc_assets_tests.restore.object_damage import cut_short, flip, second_object
+from cdc_assets_tests.restore.object_damage import cut_short, flip, name_without_digest, newest_manifest, second_object
 from cdc_assets_tests.restore.original import TABLES, Original, assert_same, fill, held, quietly, states
 
 DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
@@ -91,6 +91,24 @@ def test_a_manifest_is_named(backed_up: ObjectStore, ask: Ask, root: Path, what:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_newest_manifest_that_is_gone_is_named(backed_up: ObjectStore, ask: Ask, root: Path, skip: bool) -> None:
+    """Nothing else is left: the lake is gone, and the backup ends earlier than it did."""
+    victim = newest_manifest(root)
+    told = json.loads(victim.read_bytes())
+    victim.unlink()
+    for item in told["objects"]:
+        (root / item["key"]).unlink()
+    request = ask(backed_up, skip_damaged=skip)
+    orders = restore_bronze(request, quietly)[0]
+    assert orders.outcome == (RESTORED if skip else DAMAGED)
+    (said,) = orders.damage
+    assert said.startswith(f"{victim.relative_to(root)} is missing: shop/orders/_newest names it as the newest manifest")
+    assert len(held(request.path, "orders")) == (1612 - told["records"] if skip else 0)
+    assert plan_bronze(ask(backed_up, "other"))[0].damage == orders.damage
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["../other/x.json.gz", "shop/customers/dt=1/hr=1/{name}", "shop/orders/../customers/{name}"])
 def test_a_manifest_that_names_what_is_not_of_its_table(backed_up: ObjectStore, ask: Ask, root: Path, key: str) -> None:
     manifest = max((root / "shop/orders/_manifests").iterdir())
@@ -98,13 +116,15 @@ def test_a_manifest_that_names_what_is_not_of_its_table(backed_up: ObjectStore, 
     key = key.format(name=told["objects"][0]["key"].rsplit("/", 1)[-1])
     told["objects"][0]["key"] = key
     manifest.write_text(json.dumps(told))
+    name_without_digest(root)
     orders = restore_bronze(ask(backed_up), quietly)[0]
     assert orders.outcome == DAMAGED
     assert orders.damage[0].startswith(f"{key} is none of shop/orders: shop/orders/_manifests/")
 
 
 def test_another_object_with_its_own_digest(backed_up: ObjectStore, ask: Ask, root: Path) -> None:
-    """Whoever writes the bucket may write a newest manifest that fits: the records have to be those that it names."""
+    """Whoever writes the bucket may write a newest manifest that fits, and what names it: the records have to be those that it
+    names."""
     manifest = max((root / "shop/orders/_manifests").iterdir())
     told = json.loads(manifest.read_bytes())
     item = told["objects"][0]
@@ -112,6 +132,7 @@ def test_another_object_with_its_own_digest(backed_up: ObjectStore, ask: Ask, ro
     (root / item["key"]).write_bytes(data)
     item |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     manifest.write_text(json.dumps(told))
+    name_without_digest(root)
     (said,) = restore_bronze(ask(backed_up), quietly)[0].damage
     assert "(partitions: [7]); its manifest says" in said
 

@@ -70,6 +70,35 @@ def test_a_process_that_works_and_does_not_answer_is_not_ended(server: ProbeServ
         assert (watched.state.pid, watched.state.restarts) == (process.pid, 0)
 
 
+class Forgetful(ProbeServer):
+    """It had something in its memory, which comes back at the second attempt only."""
+
+    recalled = 0
+
+    def recall(self) -> None:
+        self.recalled += 1
+        assert self.recalled > 1, "the first one finds nothing"
+
+
+def test_what_a_process_had_in_its_memory_is_recalled_after_each_restart(
+    server: ProbeServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    forgetful = Forgetful(server.site)
+    with watching(forgetful) as watched:
+        first = process_of(watched)
+        assert forgetful.recalled == 0, "a first start has lost nothing"
+        first.kill()
+        until(lambda: forgetful.recalled == 1)
+        second = process_of(watched)
+        assert second.pid != first.pid, "it works without what it lacks"
+        until(lambda: "probe, after a restart: AssertionError: the first one finds nothing" in capfd.readouterr().err)
+        second.kill()
+        until(lambda: forgetful.recalled == 2)
+        assert process_of(watched).pid != second.pid
+        assert watched.state.restarts == 2
+    assert "after a restart" not in capfd.readouterr().err
+
+
 class AskedThroughAnother(ProbeServer):
     """Its probe waits for somebody else, as the daemon's does for the webserver."""
 

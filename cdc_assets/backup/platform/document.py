@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from cdc_assets.backup.newest import NewestName
 from cdc_assets.errors import BackupError
 
 FORMAT = 1
@@ -107,9 +108,9 @@ def part_key(source: str, sha256: str) -> str:
     return f"{parts_prefix(source)}{sha256}.json"
 
 
-def hint_key(source: str) -> str:
-    """Names the newest entry, or one a little older."""
-    return f"{_prefix(source)}newest"
+def newest_entry(source: str) -> NewestName:
+    """What names the newest entry, or one a little older."""
+    return NewestName(f"{_prefix(source)}newest", log_prefix(source), is_entry_name, "entry")
 
 
 def is_entry_name(name: str) -> bool:

@@ -6,19 +6,19 @@ import datetime as dt
 import json
 from typing import Any
 
+from cdc_assets.backup.newest import NamedObject
 from cdc_assets.backup.platform.document import (
     PlatformEntry,
     PlatformState,
     digest,
     entry_key,
-    hint_key,
     is_entry_name,
     log_prefix,
+    newest_entry,
     part_key,
 )
 from cdc_assets.errors import BackupError
 from cdc_assets.resources.object_store import ObjectStore
-from cdc_assets.resources.object_store.errors import MissingObjectError
 
 
 def write_state(store: ObjectStore, source: str, state: PlatformState) -> PlatformEntry | None:
@@ -31,9 +31,11 @@ def write_state(store: ObjectStore, source: str, state: PlatformState) -> Platfo
     documents = state.documents()
     parts = {name: digest(data) for name, data in documents.items()}
     while True:
-        newest = _newest(store, source)
+        named = newest_entry(source).read(store)
+        newest = _newest(store, source, named)
         number, previous = (newest[0].number + 1, digest(newest[1])) if newest else (1, "")
         if newest is not None and newest[0].parts == parts:
+            _name(store, source, newest, named)
             return None
         for name, data in documents.items():
             if newest is None or newest[0].parts.get(name) != parts[name]:
@@ -41,7 +43,7 @@ def write_state(store: ObjectStore, source: str, state: PlatformState) -> Platfo
         at = dt.datetime.now(dt.timezone.utc).isoformat(timespec="milliseconds")
         entry = PlatformEntry(number, at, previous, parts)
         if store.put_if_absent(entry_key(source, number), entry.to_bytes()):
-            store.put(hint_key(source), entry_key(source, number).rsplit("/", 1)[-1].encode())
+            newest_entry(source).write(store, entry_key(source, number), digest(entry.to_bytes()))
             return entry
         # Another writer was first, or this very call, whose answer got lost: what is there now decides.
 
@@ -53,7 +55,7 @@ def newest_state(store: ObjectStore, source: str) -> tuple[PlatformEntry, Platfo
         BackupError: an object is another one than it was written as; names it.
         StoreError: the store cannot be asked, or lacks a part.
     """
-    newest = _newest(store, source)
+    newest = _newest(store, source, newest_entry(source).read(store))
     if newest is None:
         return None
     read = {name: _part(store, source, sha256) for name, sha256 in newest[0].parts.items()}
@@ -67,7 +69,7 @@ def newest_part(store: ObjectStore, source: str, name: str) -> Any:
         BackupError: an object is another one than it was written as; names it.
         StoreError: the store cannot be asked, or lacks the part.
     """
-    newest = _newest(store, source)
+    newest = _newest(store, source, newest_entry(source).read(store))
     sha256 = newest[0].parts.get(name) if newest else None
     return _part(store, source, sha256) if sha256 else {}
 
@@ -80,13 +82,16 @@ def _part(store: ObjectStore, source: str, sha256: str) -> Any:
     return json.loads(data)
 
 
-def _newest(store: ObjectStore, source: str) -> tuple[PlatformEntry, bytes] | None:
+def _name(store: ObjectStore, source: str, newest: tuple[PlatformEntry, bytes], named: NamedObject | None) -> None:
+    """Where nothing names the newest by its digest: whoever wrote it was killed before, or was of an earlier release."""
+    key = entry_key(source, newest[0].number)
+    if named is None or named.key < key or (named.key == key and not named.digest):
+        newest_entry(source).write(store, key, digest(newest[1]))
+
+
+def _newest(store: ObjectStore, source: str, named: NamedObject | None) -> tuple[PlatformEntry, bytes] | None:
     folder = log_prefix(source)
-    try:
-        name = store.get(hint_key(source)).decode(errors="replace")
-    except MissingObjectError:
-        name = ""
-    key = max(_entries(store, folder, after=folder + name[:-1]), default=None) if is_entry_name(name) else None
+    key = max(_entries(store, folder, after=named.key[:-1]), default=None) if named else None
     key = key or max(_entries(store, folder), default=None)
     if key is None:
         return None

@@ -13,6 +13,7 @@ from cdc_assets.backup.platform.document import (
     is_entry_name,
     is_part_name,
     log_prefix,
+    newest_entry,
     part_key,
     parts_prefix,
 )
@@ -35,7 +36,7 @@ def verify_state(store: ObjectStore, source: str, *, deep: bool = False, kept: P
 def _differences(
     store: ObjectStore, source: str, logged: dict[str, StoredObject], parts: set[str], copies: KeptManifests, deep: bool
 ) -> Iterator[str]:
-    previous, read, expected = "", set[str](), 1
+    previous, read, expected, digests = "", set[str](), 1, dict[str, str]()
     foreign = sorted(key for key in parts if not is_part_name(key.removeprefix(parts_prefix(source))))
     yield from (f"{key} is no part of a platform log" for key in foreign)
     for key in sorted(logged):
@@ -47,21 +48,24 @@ def _differences(
             entry = PlatformEntry.from_bytes(data, key=key)
         except (BackupError, StoreError) as error:
             yield str(error)
-            previous, expected = "unknown", expected + 1
+            previous, expected, digests[key] = "unknown", expected + 1, ""
             continue
+        digests[key] = digest(data)
         if entry_key(source, entry.number) != key:
             yield f"{key} holds entry {entry.number}"
         elif entry.number != expected:
             yield f"{entry_key(source, expected)} is missing: {key} is the next one"
         elif entry.previous != previous and previous != "unknown":
             yield f"{key} follows an entry with sha256 {entry.previous}, the one before it has {previous}"
-        previous, expected = digest(data), entry.number + 1
+        previous, expected = digests[key], entry.number + 1
         wanted = {part_key(source, sha256): sha256 for sha256 in entry.parts.values()}
         yield from (f"{part} is missing: {key} names it" for part in sorted(wanted.keys() - parts - read))
         if deep or key == max(logged):
             yield from _find_altered(store, {part: sha for part, sha in wanted.items() if part in parts and part not in read})
             read |= wanted.keys()
         read |= wanted.keys() - parts
+    newest = newest_entry(source)
+    yield from newest.differences(store, digests, lambda: store.get(newest.key))
 
 
 def _find_altered(store: ObjectStore, wanted: dict[str, str]) -> Iterator[str]:

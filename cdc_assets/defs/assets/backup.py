@@ -45,6 +45,10 @@ def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
                 )
 
         for table, result in each_table("backup", tables, copy, workers=2):
+            if result.lost:
+                context.log.warning(
+                    "%s was the newest manifest, and is gone from the store: what bronze has is copied again", result.lost
+                )
             yield table, _metadata(result)
         _keep_platform(context, platform, source, store)
 

@@ -106,6 +106,13 @@ class Component(ABC):
     def settle(self) -> None:  # noqa: B027 - most need nothing
         """What is done once after each start, before it counts as healthy. Idempotent."""
 
+    def recall(self) -> None:  # noqa: B027 - most need nothing
+        """What an earlier process of it had in its memory, once it is healthy after a restart. It does its work meanwhile.
+
+        Raises:
+            NotReadyError: it could not be done; nobody tries again until the next restart.
+        """
+
     @property
     @abstractmethod
     def addresses(self) -> Mapping[str, str]:

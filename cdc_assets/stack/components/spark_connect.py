@@ -25,7 +25,7 @@ from cdc_assets.stack.components.jmx import SPARK, SPARK_CONF, jmx_address, jmx_
 from cdc_assets.stack.components.spark_cluster import MASTER, WORKERS, driver_conf, master_url
 from cdc_assets.stack.components.spark_java import OPENS, lake_conf, spark_jars, store_variables
 from cdc_assets.stack.errors import NotReadyError
-from cdc_assets.stack.home import private_folder, write_private
+from cdc_assets.stack.home import private_folder, read_json, write_private
 from cdc_assets.stack.identity import wrap
 from cdc_assets.stack.java import java_command
 from cdc_assets.stack.ports import HOST
@@ -41,6 +41,7 @@ TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 _LEAST_HEAP_MB, _MOST_HEAP_MB, _SHARE_OF_MEMORY = 1536, 4096, 8
 # Seconds for what takes 12 on two idle cores: a machine at load 30 takes 3 minutes.
 _WARM_UP_TIMEOUT = 900
+_NAMES = "cdc_assets.lake_sql.kept_names"
 # The second compiler for what is really hot: at ten times its usual thresholds a start takes a quarter less CPU, and a
 # large load is still optimized (ADR 0012).
 _LATE_OPTIMIZING = (
@@ -210,12 +211,23 @@ class SparkConnect(Component):
         folder = self.run / "tmp" / "warm-up"
         shutil.rmtree(folder, ignore_errors=True)
         command = [sys.executable, "-m", "cdc_assets.stack.components.spark_warm_up", self.remote, str(folder)]
-        environment = {**self.environment(), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        result = subprocess.run(
-            wrap(command), env=environment, capture_output=True, text=True, timeout=_WARM_UP_TIMEOUT, check=False
-        )
+        self._in_process(command, self.environment(), "a MERGE into a new table")
+
+    @override
+    def recall(self) -> None:
+        """The names in its catalog that `cdc sql --register` has made: the catalog is in its memory."""
+        if not self.site.home.spark_names.exists():
+            return
+        # As Dagster has it: the registry may refer to any variable, and the embedded store's keys are not the user's own.
+        of_stack = read_json(self.site.home.stack).get("environment", {})
+        environment = {**os.environ, **of_stack, "CDC_HOME": str(self.site.home.root)}
+        self._in_process([sys.executable, "-m", _NAMES], environment, "making the names in Spark's catalog (cdc sql --register)")
+
+    def _in_process(self, command: list[str], environment: Mapping[str, str], what: str) -> None:
+        own = {**environment, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        result = subprocess.run(wrap(command), env=own, capture_output=True, text=True, timeout=_WARM_UP_TIMEOUT, check=False)
         if result.returncode:
-            raise NotReadyError("a MERGE into a new table failed: " + (result.stderr.strip().splitlines() or ["no reason"])[-1])
+            raise NotReadyError(f"{what} failed: " + (result.stderr.strip().splitlines() or ["no reason"])[-1])
 
     @property
     @override

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +76,14 @@ def registered(*words: str) -> dict[str, str]:
     return {row["name"]: row["table"] for row in json.loads(register(*words).stdout)}
 
 
+def recall_names(home: Home) -> subprocess.CompletedProcess[str]:
+    """What the supervisor runs once Spark is healthy again, with nothing but CDC_HOME of it."""
+    places = ("CDC_LAKE", "CDC_SPARK_REMOTE", "CDC_SOURCES")
+    told = {name: value for name, value in os.environ.items() if name not in places}
+    command = [sys.executable, "-m", "cdc_assets.lake_sql.kept_names"]
+    return subprocess.run(command, env={**told, "CDC_HOME": str(home.root)}, capture_output=True, text=True, check=False)
+
+
 def foreign(remote: str, statement: str, folder: Path) -> list[list[Any]]:
     """By a process elsewhere, which has nothing but PySpark."""
     command = [sys.executable, "-I", "-c", CLIENT, remote, statement]
@@ -112,17 +121,25 @@ def test_a_server_of_the_stack_gets_them_again(
     lake: Lake, remote: str, session: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = Home(tmp_path / "home").create()
-    assert "cdc up" not in register("--show-sensitive").stderr, "a server of the user's keeps its own catalog"
+    assert "again" not in register("--show-sensitive").stderr, "a server of the user's keeps its own catalog"
     make_names_again(home)
     assert capsys.readouterr().err == ""
     # Now the server is the stack's own.
-    replace_json(home.stack, {"environment": {"CDC_SPARK_REMOTE": remote}})
-    assert "cdc up makes them again, until cdc sql --no-register" in register("--show-sensitive").stderr
+    places = {"CDC_LAKE": str(tmp_path / "lake"), "CDC_SOURCES": str(tmp_path / "sources"), "CDC_SPARK_REMOTE": remote}
+    replace_json(home.stack, {"environment": places})
+    assert "made again when it starts again, until cdc sql --no-register" in register("--show-sensitive").stderr
     clear(session)
     make_names_again(home)
     assert "3 names in Spark's catalog" in capsys.readouterr().err
     assert {tuple(row) for row in session.table("silver_source.t").select("id", "v").collect()} == {(1, "a"), (2, "b")}
+    clear(session)
+    recalled = recall_names(home)
+    assert (recalled.returncode, recalled.stdout) == (0, "3 names in Spark's catalog, as cdc sql --register has asked for\n")
+    assert session.table("silver_source.t").count() == 2
     session.sql("CREATE OR REPLACE VIEW silver_source.t AS SELECT 'theirs' AS whose")
+    refused = recall_names(home)
+    assert refused.returncode == 1
+    assert "not made for this lake: silver_source.t" in refused.stderr.splitlines()[-1]
     make_names_again(home)
     told = capsys.readouterr().err
     assert "were not made again" in told

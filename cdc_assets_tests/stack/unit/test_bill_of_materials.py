@@ -17,7 +17,7 @@ from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.jars.lockfile import LOCK
 
 ROOT = Path(__file__).parents[3]
-PURL = re.compile(r"pkg:(pypi/[a-z0-9][a-z0-9.-]*|maven/[\w.-]+/[\w.-]+)@[\w.+-]+(\?[\w=&.-]+)?")
+PURL = re.compile(r"pkg:(pypi/[a-z0-9][a-z0-9.-]*|maven/[\w.-]+/[\w.-]+)@([\w.+-]|%[0-9A-F]{2})+(\?[\w=&.-]+)?")
 
 
 def sbom() -> dict[str, Any]:
