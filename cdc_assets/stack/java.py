@@ -89,9 +89,8 @@ def java_command(
     options: Iterable[str] = (),
     arguments_file: Path,
     optimize: bool = False,
-    executable: Path | None = None,
 ) -> list[str]:
-    """A short command line: the long class path goes to an argument file (`java @file`). `executable`: another `java`.
+    """A short command line: the long class path goes to an argument file (`java @file`).
 
     `optimize` lets the second compiler run as well: faster in the long run, dearer at the start (ADR 0012).
     """
@@ -99,7 +98,7 @@ def java_command(
     compilers = () if optimize else ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
     quoted = ":".join(str(entry) for entry in class_path).replace("\\", "\\\\").replace('"', '\\"')
     arguments_file.write_text(f'-cp\n"{quoted}"\n', encoding="utf-8")
-    return [str(executable or java()), f"-Xmx{heap_mb}m", *_COMMON, *compilers, *options, f"@{arguments_file}", main]
+    return [str(java()), f"-Xmx{heap_mb}m", *_COMMON, *compilers, *options, f"@{arguments_file}", main]
 
 
 def _version(home: Path) -> int | None:

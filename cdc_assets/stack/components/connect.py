@@ -100,15 +100,14 @@ class ConnectWorker(Component):
         ]
         if self.site.logins:
             options.append(f"-Djava.security.auth.login.config={self.run / 'jaas.conf'}")
-        command = java_command(
+        _, *arguments = java_command(
             "org.apache.kafka.connect.cli.ConnectDistributed",
             class_path=self.site.jars("kafka"),
             heap_mb=320 if self.cluster == "core" else 256,
             options=options,
             arguments_file=self.run / "java.args",
-            executable=self.java,
         )
-        return [*command, str(self.run / "connect.properties")]
+        return [str(self.java), *arguments, str(self.run / "connect.properties")]
 
     @property
     def java(self) -> Path:
