@@ -128,8 +128,8 @@ def status_without(pattern: str) -> str:
     return "\n\n".join(packages.values()) + "\n"
 
 
-def test_without_root_packages_are_unpacked_below_the_cache_and_run(tmp_path: Path) -> None:
-    """A real server of MariaDB and a real Chromium, for a user who has neither, nor root."""
+def bare_system(tmp_path: Path, pattern: str) -> tuple[Identity, dict[str, str]]:
+    """Somebody without root on a system that has none of these packages for apt; what its administrator has said stays."""
     apt = shutil.which("apt-get")
     if not apt:
         pytest.skip("this system has no apt-get")
@@ -138,11 +138,37 @@ def test_without_root_packages_are_unpacked_below_the_cache_and_run(tmp_path: Pa
     )
     if not any(map(answers, sites)):
         pytest.skip(f"no repository of packages answers: {', '.join(sorted(sites))}")
-    # For apt this system has none of it, as a bare one; whatever its administrator has said besides stays.
-    (tmp_path / "status").write_text(status_without(r"(?:lib)?mariadb|chromium|mysql-common|libaio1|liburing"))
+    (tmp_path / "status").write_text(status_without(pattern))
     (tmp_path / "apt.conf").write_text(f'Dir::State::status "{tmp_path / "status"}";\n')
     who = somebody(tmp_path / "cache")
-    found = environment(tmp_path, APT_CONFIG=str(tmp_path / "apt.conf"), HOME=str(tmp_path / "cache"))
+    return who, environment(tmp_path, APT_CONFIG=str(tmp_path / "apt.conf"), HOME=str(tmp_path / "cache"))
+
+
+UNPACK_JAVA = """
+from cdc_assets_tests.programs.apt import unpack
+from cdc_assets_tests.programs.whole_java import WHOLE_JAVA
+print(unpack([WHOLE_JAVA]))
+"""
+
+
+@pytest.mark.all
+def test_mysqls_server_and_a_java_for_its_connector_are_unpacked_and_run(tmp_path: Path) -> None:
+    """Of a Java that the system has as well; its settings are found below the cache, where a bare system has none."""
+    who, found = bare_system(tmp_path, r"openjdk|ca-certificates-java|java-common")
+    assert "is missing" not in output(wrap([*MODULE, "mysqld"], who), found)
+    assert output(wrap([sys.executable, "-c", UNPACK_JAVA], who), found) == "{}\n"
+    (system,) = (tmp_path / "cache" / "cdc_assets" / "system").glob("*-*")
+    told = output(wrap([str(system / "mysql" / "bin" / "mysqld"), "--no-defaults", "--version"], who), found)
+    assert "MySQL" in told or "(Debian)" in told
+    (home,) = {file.resolve().parent for file in (system / "root" / "usr" / "lib" / "jvm").glob("*/release")}
+    modules = output(wrap([str(home / "bin" / "java"), "--list-modules"], who), found)
+    assert "jdk.charsets@" in modules
+    assert (home / "conf" / "security" / "java.security").resolve().is_relative_to(system)
+
+
+def test_without_root_packages_are_unpacked_below_the_cache_and_run(tmp_path: Path) -> None:
+    """A real server of MariaDB and a real Chromium, for a user who has neither, nor root."""
+    who, found = bare_system(tmp_path, r"(?:lib)?mariadb|chromium|mysql-common|libaio1|liburing")
     told = output(wrap([*MODULE, "mariadbd", "chromium", "localedef"], who), found)
     assert "is missing" not in told, told
     (binaries,) = (tmp_path / "cache" / "cdc_assets" / "system").glob("*/bin")
