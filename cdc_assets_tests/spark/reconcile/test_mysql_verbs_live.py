@@ -123,7 +123,7 @@ def test_a_table_is_read_again_through_the_table_that_apply_makes(ground: Ground
     assert [row["summary"] for row in cdc.json("apply", NAME)] == ["created", "created"]
     assert columns(ground, SIGNALS) == ["data", "id", "type"]
     assert len(ground.sent()) == ROWS
-    steps = cdc.json("snapshot", NAME, "t")["steps"]
+    steps = cdc.json("snapshot", NAME, TABLE)["steps"]
     assert steps["snapshot"]["rows_scanned"] == {TABLE: ROWS}
     assert ground.sent() == [("r", n, f"ž€ {n}") for n in range(ROWS)] * 2
     assert ground.own.server.query(f"SELECT COUNT(*) FROM {SIGNALS}") == [(0,)]
@@ -167,8 +167,8 @@ def test_a_delete_that_bronze_has_lost_is_mended_by_a_new_epoch(ground: Ground) 
     ground.carry()
     (found,) = cdc.json("reconcile", NAME, "--heal", code=1)
     assert [(d["key"], d["kind"]) for d in found["differences"]] == [("7;", "phantom")]
-    assert f"would read {TABLE} again" in cdc("repair", "bronze", NAME, "t", "--anew", "--dry-run")
-    repaired = cdc.json("repair", "bronze", NAME, "t", "--anew")
+    assert f"would read {TABLE} again" in cdc("repair", "bronze", NAME, TABLE, "--anew", "--dry-run")
+    repaired = cdc.json("repair", "bronze", NAME, TABLE, "--anew")
     assert (repaired["epoch"], repaired["repaired"], repaired["read_again"]) == (1, True, True)
     server.execute(f"INSERT INTO {TABLE} VALUES (200, 'behind it')")
     ground.carry()
@@ -187,7 +187,7 @@ def test_a_connector_that_ran_before_takes_signals_once_they_are_declared(ground
     assert f"declare one: reconciliation: {{signals: cdc_assets.signal_{LATE}}}" in cdc("snapshot", LATE, TABLE, code=1)
     late.declare(reconciliation={"signals": f"cdc_assets.signal_{LATE}"})
     (capture, _) = cdc.json("apply", LATE)
-    assert (capture["summary"], capture["error"]) == ("updated", None)
+    assert (capture["summary"], capture["error"]) == ("changed", None)
     assert columns(late, f"cdc_assets.signal_{LATE}") == ["data", "id", "type"]
-    assert cdc.json("snapshot", LATE, "t")["steps"]["snapshot"]["rows_scanned"] == {TABLE: len(late.rows())}
+    assert cdc.json("snapshot", LATE, TABLE)["steps"]["snapshot"]["rows_scanned"] == {TABLE: len(late.rows())}
     cdc.lake.connect.delete(f"{LATE}-mirror")
