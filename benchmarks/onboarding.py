@@ -34,6 +34,7 @@ from cdc_assets_tests.support.onboarding.ground import Ground, Writers, ground
 from cdc_assets_tests.support.servers.binlog_server import BinlogServer
 from cdc_assets_tests.support.servers.mariadb_server import mariadb_server
 from cdc_assets_tests.support.servers.mysql_server import mysql_server
+from cdc_assets_tests.support.servers.mysql_worker import mysql_worker
 from spark.specs import Column
 
 NAME = "shop"
@@ -89,8 +90,8 @@ def _database(kind: str, root: Path) -> Iterator[LiveSource | LiveBinlog]:
             return
         (root / kind).mkdir(mode=0o755)
         if kind == "mysql":
-            with mysql_server(root / kind) as mysql:
-                yield LiveMySql(mysql, live)
+            with mysql_worker(live) as own, mysql_server(root / kind) as mysql:
+                yield LiveMySql(mysql, own)
             return
         with mariadb_server(root / kind) as server:
             yield LiveMariaDb(server, live)

@@ -21,7 +21,8 @@ from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_mysql import LiveMySql
 from cdc_assets_tests.support.live.live_source import LiveSource, live_source
 from cdc_assets_tests.support.servers.mariadb_server import mariadb_server
-from cdc_assets_tests.support.servers.mysql_server import mysql_server
+from cdc_assets_tests.support.servers.mysql_server import GTIDS, mysql_server
+from cdc_assets_tests.support.servers.mysql_worker import mysql_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,6 +129,6 @@ def mariadb(live: LiveSource, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture(scope="session")
 def mysql(live: LiveSource, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveMySql]:
-    """MySQL, on the same Connect worker, where a mysqld is on the PATH; `mysql.renamed(...)` is another connector."""
-    with mysql_server(tmp_path_factory.mktemp("mysql")) as server:
-        yield LiveMySql(server, live)
+    """MySQL, with a Connect worker of its own; a test takes a connector of its own: `mysql.renamed(...)`."""
+    with mysql_worker(live) as own, mysql_server(tmp_path_factory.mktemp("mysql"), *GTIDS) as server:
+        yield LiveMySql(server, own)

@@ -18,10 +18,10 @@ from cdc_assets.bronze.append import AppendPlan, Say, TopicSlice, append, look
 from cdc_assets.bronze.ranges import pending_ranges
 from cdc_assets.bronze.whole_topics import whole_tables
 from cdc_assets.errors import TopicGapError
-from cdc_assets.kinds import names_with
+from cdc_assets.kinds import kind_of, names_with
 from cdc_assets.onboarding import run as onboarding
 from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from cdc_assets.volumetry.log_position import carry_to_lake
@@ -75,21 +75,23 @@ def plan_reloads(platform: Platform, source: BaseSource, tables: Sequence[Table]
     return plans
 
 
-def ask_source(source: BaseSource, trouble: str) -> Source:
-    """The source, whose database can be asked for its rows again.
+def ask_source(source: BaseSource, trouble: str) -> CapturedSource:
+    """The source, whose tables can be read again.
 
     Raises:
-        TopicGapError: it cannot; begins with the trouble.
+        TopicGapError: they cannot; begins with the trouble.
     """
-    if source.asked is not None:
-        return source.asked
-    why = "nobody can be asked to send a topic's records again"
-    if own := source.captured:
-        why = f"this reads tables of kind {' and '.join(names_with('database'))} again, not of kind {own.database.kind}"
-    raise TopicGapError(f"{trouble}; but {why}")
+    own = source.captured
+    if own is None:
+        raise TopicGapError(f"{trouble}; but nobody can be asked to send a topic's records again")
+    if kind_of(own).database is None:
+        known = ", ".join(names_with("database"))
+        why = f"this reads tables of {known} again, not of kind {own.database.kind}"
+        raise TopicGapError(f"{trouble}; but {why}; cdc reconcile {own.name} names what differs")
+    return own
 
 
-def reload_bronze(platform: Platform, source: Source, plans: Sequence[TableReload], say: Say) -> dict[str, int]:
+def reload_bronze(platform: Platform, source: CapturedSource, plans: Sequence[TableReload], say: Say) -> dict[str, int]:
     """Do what is planned, under the locks of the tables' bronze; by topic, the epoch in which bronze goes on."""
     tables = [plan.table for plan in plans]
     with ExitStack() as held:
@@ -104,7 +106,7 @@ def reload_bronze(platform: Platform, source: Source, plans: Sequence[TableReloa
 
 
 def reload_tables(
-    platform: Platform, source: Source, tables: Sequence[Table], found: AppendPlan, say: Say, known: KnownTopics
+    platform: Platform, source: CapturedSource, tables: Sequence[Table], found: AppendPlan, say: Say, known: KnownTopics
 ) -> dict[str, TopicSlice]:
     """Read tables whole again, by one snapshot, and wait until their rows are in the lake's topics.
 
@@ -118,14 +120,14 @@ def reload_tables(
     return {names.lake_topic(source, table): _next_epoch(platform, source, table, found, intact=known.intact) for table in tables}
 
 
-def _read_again(platform: Platform, source: Source, tables: Sequence[Table], say: Say) -> None:
+def _read_again(platform: Platform, source: CapturedSource, tables: Sequence[Table], say: Say) -> None:
     say(f"reading {', '.join(table.name for table in tables)} again")
     onboarding.begin(source.name, [table.name for table in tables], "incremental", again=True)
     onboarding.go_on(platform, source.name, say)
     carry_to_lake(platform, source.model_copy(update={"tables": tuple(tables)}), deadline=_CARRY_DEADLINE_SECONDS)
 
 
-def _next_epoch(platform: Platform, source: Source, table: Table, found: AppendPlan, *, intact: Set[str]) -> TopicSlice:
+def _next_epoch(platform: Platform, source: CapturedSource, table: Table, found: AppendPlan, *, intact: Set[str]) -> TopicSlice:
     topic = names.lake_topic(source, table)
     state = platform.lake_kafka().await_state(topic, deadline=_CARRY_DEADLINE_SECONDS)
     known = found.before.get(topic)

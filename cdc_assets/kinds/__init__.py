@@ -18,6 +18,7 @@ __all__ = [
     "experimental_warning",
     "experimental_warnings",
     "kind_of",
+    "modules_of_plugins",
     "names_with",
 ]
 
@@ -71,3 +72,9 @@ def experimental_warnings(sources: Iterable[HasKind]) -> dict[str, str]:
 def names_with(part: str) -> list[str]:
     """The kinds that have this part, in the table's order."""
     return [row.name for row in ROWS if getattr(row, part)]
+
+
+def modules_of_plugins(plugins: Iterable[str]) -> frozenset[str]:
+    """The modules of Java without which a connector of these sets of jars captures other texts than the source has."""
+    there = frozenset(plugins)
+    return frozenset(row.java_module for row in ROWS if row.java_module and not there.isdisjoint((row.plugin, row.vendor_plugin)))

@@ -12,11 +12,12 @@ Usage: cdc test [--fast | --all] [PYTEST ARGUMENTS]...
   cdc test cdc_assets_tests/registry -q         one folder
   cdc test -k mirror -x                         by name, until the first failure
 
-  What the tests need of the system (MariaDB's server, Chromium, locales) is
-  brought first, but for --fast. As root on Debian or Ubuntu: by apt-get.
-  Without root: the same packages, unpacked below ~/.cache/cdc_assets/system.
-  Where neither is possible, the tests that need it are skipped; the last line
-  counts them. MySQL's server is never brought: --all takes the one on the PATH.
+  What the tests need of the system (MariaDB's server, Chromium, locales, a
+  Java with all modules) is brought first, but for --fast. As root on Debian or
+  Ubuntu: by apt-get. Without root: the same packages, unpacked below
+  ~/.cache/cdc_assets/system. MySQL's server is unpacked there in any case,
+  from Debian's unstable release. Where that is not possible, the tests that
+  need it are skipped; the last line counts them.
 
   --help    Show this text. Downloads nothing.
 """

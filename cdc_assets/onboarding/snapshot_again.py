@@ -53,8 +53,8 @@ def refuse_kind(source: BaseSource) -> None:
     """
     if source.captured is None:
         raise OnboardingError(
-            f"{source.name} is a source of topics: nobody can be asked for its rows again but whoever fills the topic; what the "
-            f"topic still holds is read again by: cdc repair bronze {source.name} TABLE --anew"
+            f"{source.name} is a source of topics: nobody can be asked for its rows again but whoever fills the topic; let them "
+            "send the records again"
         )
     if not takes(source):
         raise OnboardingError(

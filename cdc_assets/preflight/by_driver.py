@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cdc_assets import settings
+from cdc_assets import names, settings
 from cdc_assets.errors import CdcAssetsError, DatabaseError, DriverMissingError
 from cdc_assets.preflight import topics
 from cdc_assets.preflight.capturable import inexact_findings
@@ -129,5 +129,5 @@ def with_known_key(source: UnaskedSource, tables: list[TableId]) -> list[TableId
 
 def _tables_in_capture(source: UnaskedSource) -> list[TableId]:
     """The declared tables, and those of ours that are captured like them."""
-    ours = (source.reconciliation.marker, source.reconciliation.signals)
+    ours = (source.reconciliation.marker, names.signal_declaration(source))
     return [*(table.id for table in source.tables), *(parse_table(name) for name in ours if name)]

@@ -57,10 +57,11 @@ def findings(
     user: str = "cdc",
     keyed: Collection[TableId] = (),
     written: Mapping[TableId, Sequence[str]] | None = None,
+    later: Collection[TableId] = (),
 ) -> Iterator[Finding]:
     """Answers of the queries by their names; `keyed`: the registry declares what their rows are known by.
 
-    `written`: what the role does to tables of ours besides reading them.
+    `written`: what the role does to tables of ours besides reading them. `later`: these need not be there.
     """
     variables, role = _variables(answers), account(answers.get("account"), user)
     yield from _settings(variables)
@@ -77,11 +78,18 @@ def findings(
             "then on: Debezium sends their rows, and no XA ROLLBACK takes them back; cdc reconcile names such rows"
         )
         yield Finding("xa", "warn", "server", message, "commit what writes to captured tables without XA PREPARE")
-    there = {TableId(schema, table) for schema, table, _ in answers["tables"]}
+    there = tables_there(answers)
     known = {TableId(schema, table) for schema, table in answers["keys"]} | {*keyed}
     for table in tables:
+        if table in later and table not in there:
+            continue
         lacking = ", ".join(one for one in ("SELECT", *(written or {}).get(table, ())) if not may(rights, one, table))
         yield _table_finding(table, role, is_seen=table in there, lacking=lacking, has_key=table in known)
+
+
+def tables_there(answers: Mapping[str, Rows]) -> set[TableId]:
+    """Those that the role sees."""
+    return {TableId(schema, table) for schema, table, _ in answers["tables"]}
 
 
 def _table_finding(table: TableId, role: str, *, is_seen: bool, lacking: str, has_key: bool) -> Finding:

@@ -199,7 +199,7 @@ class CapturedSource(BaseSource):
         if any(table.only for table in self.tables):
             raise ValueError(f"tables: only: no table inherits from another in kind {self.database.kind}")
         if self.topics.on_gap == "resnapshot":
-            raise ValueError(f"topics.on_gap: tables of kind {self.database.kind} cannot be read again from here")
+            raise ValueError(f"topics.on_gap: tables of kind {self.database.kind} are not read again without being asked for")
 
 
 class Source(CapturedSource):

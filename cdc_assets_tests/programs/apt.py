@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from cdc_assets_tests.programs.wanted import Program, script, unpacked
@@ -27,8 +28,8 @@ class AptError(Exception):
     """A command of apt or dpkg failed; the text is its last line."""
 
 
-def run(*arguments: str | Path) -> None:
-    """Run apt-get or dpkg in silence.
+def run(*arguments: str | Path) -> str:
+    """Run apt-get or dpkg in silence; what it says.
 
     Raises:
         AptError: with the last line that it printed, or when it takes half an hour.
@@ -43,12 +44,14 @@ def run(*arguments: str | Path) -> None:
         said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         errors = [line for line in said if line.startswith("E:")]
         raise AptError(f"{command[0]}: {(errors or said or ['it printed nothing'])[-1]}")
+    return done.stdout
 
 
 def install(programs: Sequence[Program]) -> dict[str, str]:
     """As root, into the system; returns why not, by title."""
     _try_update("apt-get", "-qq")
-    return _each(programs, lambda program: run("apt-get", "install", "-y", "-qq", "--no-install-recommends", *program.packages))
+    get = ("apt-get", "-qq")
+    return _each(programs, lambda program: run(*get, "install", "-y", "--no-install-recommends", *_known(get, program)))
 
 
 def unpack(programs: Sequence[Program]) -> dict[str, str]:
@@ -70,10 +73,11 @@ def unpack(programs: Sequence[Program]) -> dict[str, str]:
 def _unpack_one(get: Sequence[str], program: Program) -> None:
     folder = unpacked()
     archives = folder / "apt" / "archives"
-    run(*get, "-y", "-d", "--no-install-recommends", "install", *program.packages)
+    run(*get, "-y", "-d", "--no-install-recommends", "install", *_known(get, program))
     for package in sorted(archives.glob("*.deb")):
         run("dpkg", "-x", package, folder / "root")
         package.unlink()
+    _turn_links(folder / "root")
     (folder / "fonts.conf").write_text(_FONTS.format(folder=folder), encoding="utf-8")
     (folder / "bin").mkdir(exist_ok=True)
     for name in program.commands:
@@ -89,6 +93,28 @@ def _unpack_one(get: Sequence[str], program: Program) -> None:
         if not is_script(binary):
             # It finds all its libraries.
             run(start, "--version")
+
+
+def _known(get: Sequence[str], program: Program) -> list[str]:
+    """Its packages, of alternatives the first that apt knows; the last where it knows none."""
+    return [_first_known(get, package.split(" | ")) for package in program.packages]
+
+
+def _first_known(get: Sequence[str], names: Sequence[str]) -> str:
+    for name in names[:-1]:
+        # Of one that it knows by its name alone it says nothing, and ends well.
+        with suppress(AptError):
+            if run("apt-cache", *get[1:], "show", "--no-all-versions", name):
+                return name
+    return names[-1]
+
+
+def _turn_links(root: Path) -> None:
+    """Let the links of a Java to its own settings below /etc lead there in this folder."""
+    for link in (root / "usr" / "lib" / "jvm").rglob("*"):
+        if link.is_symlink() and (target := link.readlink()).is_absolute() and (inside := root / str(target)[1:]).exists():
+            link.unlink()
+            link.symlink_to(inside)
 
 
 def is_script(file: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Bring MySQL's server for the tests of `--all`: `python -m cdc_assets_tests.programs.mysql`.
+"""MySQL's server: the `mysqld` on the PATH, or Debian's of another release.
 
 Of Debian's releases only the unstable one has it. Its packages want newer libraries than the system's, the C library too: so
 all of them are unpacked below the cache (270 MB), and their own linker starts the server. Nothing of the system is changed.
@@ -6,35 +6,65 @@ all of them are unpacked below the cache (270 MB), and their own linker starts t
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
-from cdc_assets_tests.programs.apt import AptError, run
-from cdc_assets_tests.programs.wanted import unpacked
+from typing_extensions import override
 
-_PACKAGE, _RELEASE = "mysql-server-core", "sid"
+from cdc_assets_tests.programs.apt import AptError, run
+from cdc_assets_tests.programs.wanted import Program, unpacked
+
 _KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
-def unpacked_mysqld() -> Path:
-    """Where `bring` puts the command."""
-    return unpacked() / "mysql" / "bin" / "mysqld"
+class MySql(Program):
+    """MariaDB's packages have a command of that name too."""
+
+    @override
+    def is_here(self) -> bool:
+        return find_mysqld() is not None
 
 
-def bring() -> Path:
-    """Fetch and unpack it; the command.
+MYSQL = MySql("MySQL's server", ("mysqld",), ("mysql-server-core",), release="sid")
+
+
+def find_mysqld() -> str | None:
+    """The first `mysqld` on the PATH that is MySQL's, or the unpacked one."""
+    for folder in os.get_exec_path():
+        if found := shutil.which("mysqld", path=folder):
+            told = subprocess.run([found, "--no-defaults", "--version"], capture_output=True, text=True, check=False).stdout
+            if "MariaDB" not in told:
+                return found
+    return str(brought) if (brought := unpacked() / "mysql" / "bin" / "mysqld").exists() else None
+
+
+def mysqld() -> str:
+    """Its path.
 
     Raises:
-        AptError: this system has no apt, asks no mirror of Debian's, or apt failed.
+        ProgramMissingError: there is none.
     """
-    command, mirror = unpacked_mysqld(), _mirror()
-    folder, apt = command.parent.parent, command.parent.parent / "apt"
+    MYSQL.require()
+    found = find_mysqld()
+    assert found
+    return found
+
+
+def unpack() -> None:
+    """Fetch and unpack it.
+
+    Raises:
+        AptError: this system asks no mirror of Debian's, or apt failed.
+    """
+    folder, mirror = unpacked() / "mysql", _mirror()
+    apt, command = folder / "apt", folder / "bin" / "mysqld"
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("lists/partial", "archives/partial"):
         (apt / name).mkdir(parents=True)
-    (apt / "sources.list").write_text(f"deb [signed-by={_KEYS}] {mirror} {_RELEASE} main\n", encoding="utf-8")
+    (apt / "sources.list").write_text(f"deb [signed-by={_KEYS}] {mirror} {MYSQL.release} main\n", encoding="utf-8")
     # An empty state: every library is missing, so every one comes along.
     (apt / "status").touch()
     files = {"State": apt, "State::lists": apt / "lists", "State::status": apt / "status", "Cache": apt, "Log": apt}
@@ -42,21 +72,21 @@ def bring() -> Path:
     options = [text for key, value in files.items() for text in ("-o", f"Dir::{key}={value}")]
     get = ("apt-get", *options, "-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User=", "-qq")
     run(*get, "update")
-    run(*get, "-y", "-d", "--no-install-recommends", "install", _PACKAGE)
+    run(*get, "-y", "-d", "--no-install-recommends", "install", *MYSQL.packages)
     for package in sorted((apt / "archives").glob("*.deb")):
         run("dpkg", "-x", package, folder / "root")
     shutil.rmtree(apt)
     command.parent.mkdir()
-    command.write_text(_script(folder / "root"), encoding="utf-8")
-    command.chmod(0o755)
-    run(command, "--no-defaults", "--version")
-    return command
+    # Whoever looks for it finds it when it is known to run.
+    new = command.with_name("new")
+    new.write_text(_script(folder / "root"), encoding="utf-8")
+    new.chmod(0o755)
+    run(new, "--no-defaults", "--version")
+    new.rename(command)
 
 
 def _mirror() -> str:
     """The address at which this system asks for Debian's packages."""
-    if not shutil.which("apt-get"):
-        raise AptError("this system has no apt-get; put a mysqld of MySQL's on the PATH")
     form = ("--format", "$(ORIGIN) $(COMPONENT) $(REPO_URI)", "Created-By: Packages")
     told = subprocess.run(["apt-get", "indextargets", *form], capture_output=True, text=True, check=False).stdout
     found = [line.split()[2] for line in told.splitlines() if line.startswith("Debian main ") and "security" not in line]
@@ -70,10 +100,3 @@ def _script(root: Path) -> str:
     libraries = sorted({str(file.parent) for file in (usr / "lib").rglob("libc.so.6")})
     start = [str(linker), "--library-path", ":".join(libraries), str(usr / "sbin" / "mysqld")]
     return f'#!/bin/sh\nexec {shlex.join(start)} "$@" --basedir={shlex.quote(str(usr))}\n'
-
-
-if __name__ == "__main__":
-    try:
-        print(bring())
-    except AptError as error:
-        raise SystemExit(f"cdc: MySQL's server is not brought: {error}") from None

@@ -24,7 +24,8 @@ class ProgramMissingError(SkipTest):
 class Program:
     """`commands`, `files` (below the system's root) and shared `libraries` that Debian's `packages` bring.
 
-    `options` are those of commands that move.
+    Of `a | b` the first that the system knows. `options` are those of commands that move. `release`: another than the
+    system's, whose packages are unpacked with all that they need.
     """
 
     title: str
@@ -33,6 +34,7 @@ class Program:
     files: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+    release: str = ""
 
     def is_here(self) -> bool:
         """In the system, or unpacked below the cache."""
@@ -41,7 +43,7 @@ class Program:
 
     def reason_file(self) -> Path:
         """Holds why the last set-up could not bring it."""
-        return unpacked() / "missing" / self.packages[0]
+        return unpacked() / "missing" / self.packages[0].partition(" ")[0]
 
     def require(self) -> None:
         """Raises ProgramMissingError where it is not here."""
@@ -66,7 +68,6 @@ CHROMIUM = Program(
     libraries=("libatomic.so.1",),
 )
 LOCALES = Program("the sources of locales", ("localedef",), ("locales",), files=("usr/share/i18n/locales/en_US",))
-PROGRAMS = (MARIADB, CHROMIUM, LOCALES)
 
 
 def unpacked() -> Path:

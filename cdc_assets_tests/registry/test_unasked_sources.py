@@ -182,22 +182,25 @@ def test_a_vendors_driver_is_fetched_for_whoever_accepts_its_licence(tmp_path: P
         plan.choose(home, environment={})
     monkeypatch.setenv("CDC_VENDOR_DRIVERS", "oracle, mysql")
     assert "debezium-mysql" in plan.jar_sets()
-    monkeypatch.setattr(plan, "java_modules", lambda: frozenset({"java.base", "jdk.charsets"}))
+    asked: list[set[str]] = []
+    monkeypatch.setattr(plan, "java_having", lambda modules: asked.append({*modules}) or Path("java"))
     assert plan.choose(home, environment={}).plugins == ("debezium-postgres", "debezium-mysql")
+    assert asked == [{"jdk.charsets"}]
     assert places_to_remember(home)["CDC_VENDOR_DRIVERS"] == "oracle, mysql"
 
 
-def test_a_connector_that_would_lose_letters_on_the_stacks_own_java_is_refused(
+def test_a_connector_that_would_lose_letters_on_every_java_here_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source_of(tmp_path, MYSQL)
     monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
     monkeypatch.setenv("CDC_VENDOR_DRIVERS", "mysql")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(plan, "java_having", lambda modules: None)
     home = Home(tmp_path / "home").create()
-    with pytest.raises(StackError, match="lacks jdk.charsets: snapshots of kind mysql would have U.FFFD") as refused:
+    with pytest.raises(StackError, match=r"lacks jdk.charsets, and so does each Java .*: snapshots of kind mysql") as refused:
         plan.choose(home, environment={})
-    assert "JAVA_HOME=<a whole JDK, 17 or newer> ./cdc up" in str(refused.value)
+    assert "install a whole Java, 17 or newer" in str(refused.value)
+    assert "JAVA_HOME=… ./cdc up" in str(refused.value)
     # A worker of the user's own has a Java of its own.
     assert plan.choose(home, environment={"CDC_CORE_CONNECT": "http://connect:8083"}).plugins[1:] == ("debezium-mysql",)
 

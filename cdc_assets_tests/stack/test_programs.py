@@ -20,7 +20,7 @@ from cdc_assets_tests.programs.wanted import MARIADB, ProgramMissingError
 from cdc_assets_tests.support.lake.jvm import free_port
 
 ROOT = Path(__file__).parents[2]
-HIDDEN = ("mariadb-install-db", "chromium")
+HIDDEN = ("mariadb-install-db", "chromium", "mysqld")
 MODULE = [sys.executable, "-m", "cdc_assets_tests.programs"]
 
 
@@ -71,17 +71,15 @@ def test_the_plan_is_apt_for_root_unpacking_for_others_and_skipping_without_apt(
     assert re.search(
         r"^MariaDB's server: mariadb-server-core \S+ unpacked below \S+/cache/cdc_assets/system/\S+, without root$", told, re.M
     )
+    told = output([*MODULE, "--dry-run", "mysqld"], found)
+    assert re.fullmatch(
+        r"MySQL's server: mysql-server-core of Debian's sid unpacked below \S+/cache/cdc_assets/system/\S+\n", told
+    )
     (Path(found["PATH"]) / "apt-get").unlink()
     told = output([*MODULE, "--dry-run"], found)
+    assert "MySQL's server: its tests are skipped: this system has no apt-get" in told
     assert "MariaDB's server: its tests are skipped: this system has no apt-get" in told
     assert list((tmp_path / "cache").iterdir()) == []
-
-
-def test_mysql_is_not_brought_without_apt(tmp_path: Path) -> None:
-    own = environment(tmp_path, "apt-get")
-    done = subprocess.run([*MODULE[:2], f"{MODULE[2]}.mysql"], env=own, cwd=ROOT, capture_output=True, text=True, check=False)
-    expected = "cdc: MySQL's server is not brought: this system has no apt-get; put a mysqld of MySQL's on the PATH\n"
-    assert (done.returncode, done.stderr, (tmp_path / "cache").exists()) == (1, expected, False)
 
 
 def test_where_a_program_cannot_be_had_its_tests_are_skipped_and_counted_in_the_last_line(tmp_path: Path) -> None:
@@ -130,8 +128,8 @@ def status_without(pattern: str) -> str:
     return "\n\n".join(packages.values()) + "\n"
 
 
-def test_without_root_packages_are_unpacked_below_the_cache_and_run(tmp_path: Path) -> None:
-    """A real server of MariaDB and a real Chromium, for a user who has neither, nor root."""
+def bare_system(tmp_path: Path, pattern: str) -> tuple[Identity, dict[str, str]]:
+    """Somebody without root on a system that has none of these packages for apt; what its administrator has said stays."""
     apt = shutil.which("apt-get")
     if not apt:
         pytest.skip("this system has no apt-get")
@@ -140,12 +138,38 @@ def test_without_root_packages_are_unpacked_below_the_cache_and_run(tmp_path: Pa
     )
     if not any(map(answers, sites)):
         pytest.skip(f"no repository of packages answers: {', '.join(sorted(sites))}")
-    # For apt this system has none of it, as a bare one; whatever its administrator has said besides stays.
-    (tmp_path / "status").write_text(status_without(r"(?:lib)?mariadb|chromium|mysql-common|libaio1|liburing"))
+    (tmp_path / "status").write_text(status_without(pattern))
     (tmp_path / "apt.conf").write_text(f'Dir::State::status "{tmp_path / "status"}";\n')
     who = somebody(tmp_path / "cache")
-    found = environment(tmp_path, APT_CONFIG=str(tmp_path / "apt.conf"), HOME=str(tmp_path / "cache"))
-    told = output(wrap(MODULE, who), found)
+    return who, environment(tmp_path, APT_CONFIG=str(tmp_path / "apt.conf"), HOME=str(tmp_path / "cache"))
+
+
+UNPACK_JAVA = """
+from cdc_assets_tests.programs.apt import unpack
+from cdc_assets_tests.programs.whole_java import WHOLE_JAVA
+print(unpack([WHOLE_JAVA]))
+"""
+
+
+@pytest.mark.all
+def test_mysqls_server_and_a_java_for_its_connector_are_unpacked_and_run(tmp_path: Path) -> None:
+    """Of a Java that the system has as well; its settings are found below the cache, where a bare system has none."""
+    who, found = bare_system(tmp_path, r"openjdk|.*java|maven|default-jre")
+    assert "is missing" not in output(wrap([*MODULE, "mysqld"], who), found)
+    assert output(wrap([sys.executable, "-c", UNPACK_JAVA], who), found) == "{}\n"
+    (system,) = (tmp_path / "cache" / "cdc_assets" / "system").glob("*-*")
+    told = output(wrap([str(system / "mysql" / "bin" / "mysqld"), "--no-defaults", "--version"], who), found)
+    assert "MySQL" in told or "(Debian)" in told
+    (home,) = {file.resolve().parent for file in (system / "root" / "usr" / "lib" / "jvm").glob("*/release")}
+    modules = output(wrap([str(home / "bin" / "java"), "--list-modules"], who), found)
+    assert "jdk.charsets@" in modules
+    assert (home / "conf" / "security" / "java.security").resolve().is_relative_to(system)
+
+
+def test_without_root_packages_are_unpacked_below_the_cache_and_run(tmp_path: Path) -> None:
+    """A real server of MariaDB and a real Chromium, for a user who has neither, nor root."""
+    who, found = bare_system(tmp_path, r"(?:lib)?mariadb|chromium|mysql-common|libaio1|liburing")
+    told = output(wrap([*MODULE, "mariadbd", "chromium", "localedef"], who), found)
     assert "is missing" not in told, told
     (binaries,) = (tmp_path / "cache" / "cdc_assets" / "system").glob("*/bin")
     assert output(wrap([str(binaries / "chromium"), "--version"], who), found).startswith("Chromium ")

@@ -16,6 +16,7 @@ from typing import Any
 
 from cdc_assets import names
 from cdc_assets.errors import OnboardingError
+from cdc_assets.kinds import kind_of
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.steps.live_keys import LiveKeys, StaleRows
 from cdc_assets.onboarding.steps.snapshot import signal_snapshot
@@ -62,7 +63,7 @@ def run(work: OnboardingWork) -> Facts:
         )
     for name, rows in found.stranded.items():
         mend = f"cdc repair bronze {work.after.name} {name} --anew"
-        if work.after.asked is None:
+        if kind_of(work.after).database is None:
             kind = work.after.database.kind
             mend = f"no command of ours mends that for kind {kind}; cdc reconcile {work.after.name} names them"
         work.say(f"{name}: {quantity(rows, 'row')} of its topic deleted while it was not captured; no event tells silver: {mend}")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from cdc_assets.kinds import modules_of_plugins
 from cdc_assets.stack import avro_converter
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.java_files import write_log4j, write_properties
@@ -23,7 +24,7 @@ from cdc_assets.stack.components.jmx import CONNECT, jmx_address, jmx_options, j
 from cdc_assets.stack.components.kafka import MAX_MESSAGE_BYTES
 from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder, write_private
-from cdc_assets.stack.java import java_command
+from cdc_assets.stack.java import java, java_command, java_having
 from cdc_assets.stack.site import Site, broker_names
 from spark.kafka.login import read_login
 
@@ -99,14 +100,20 @@ class ConnectWorker(Component):
         ]
         if self.site.logins:
             options.append(f"-Djava.security.auth.login.config={self.run / 'jaas.conf'}")
-        java = java_command(
+        _, *arguments = java_command(
             "org.apache.kafka.connect.cli.ConnectDistributed",
             class_path=self.site.jars("kafka"),
             heap_mb=320 if self.cluster == "core" else 256,
             options=options,
             arguments_file=self.run / "java.args",
         )
-        return [*java, str(self.run / "connect.properties")]
+        return [str(self.java), *arguments, str(self.run / "connect.properties")]
+
+    @property
+    def java(self) -> Path:
+        """The stack's, or one with what the plugins need. Whether one has it is asked before the start (`plan.choose`)."""
+        needed = modules_of_plugins(self.site.plugins) if self.cluster == "core" else ()
+        return java_having(needed) or java()
 
     def _properties(self) -> dict[str, str]:
         group = f"{self.cluster}-connect"

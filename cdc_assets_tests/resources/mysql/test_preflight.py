@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cdc_assets.apply.signal_table import ensure_signal_table
 from cdc_assets.errors import DatabaseError
 from cdc_assets.preflight import Report, fix, preflight
 from cdc_assets.registry.mysql import MySql
@@ -100,6 +101,18 @@ def test_a_fault_is_found_and_mended_as_printed(server: MySqlServer, fault: str)
     mend = "CREATE TABLE shop.orders (id bigint PRIMARY KEY)" if "table" in fault else found[fault]
     server.execute(*mend.split("; "))
     assert bad(look(server)) == {}
+
+
+def test_a_signal_table_that_is_not_there_is_made_by_cdc_apply(server: MySqlServer) -> None:
+    server.execute("DROP TABLE shop.signals", "REVOKE INSERT ON shop.signals FROM cdc")
+    (mend,) = [mend for fault, mend in bad(look(server)).items() if fault == "warn signals shop.signals"]
+    server.execute(mend.partition(";")[0])
+    assert bad(look(server)) == {}
+    assert ensure_signal_table(source(server)) == ""
+    assert server.query("SELECT COUNT(*) FROM shop.signals") == [(0,)]
+    server.execute("REVOKE CREATE, INSERT, DELETE ON shop.* FROM cdc")
+    assert bad(look(server)) == {"fail privileges shop.signals": "GRANT INSERT ON `shop`.`signals` TO 'cdc'@'%'"}
+    server.execute(*GRANTS)
 
 
 def test_rights_of_a_role_and_of_a_pattern_count_and_what_is_revoked_does_not(server: MySqlServer) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +14,8 @@ import pytest
 
 from cdc_assets_tests.support.lake.lake import Lake, values
 from cdc_assets_tests.support.lake.records import Sent, drafted
-from cdc_assets_tests.support.live.live_source import LiveSource
-from cdc_assets_tests.support.live.mysql_captured import Declared, captured, records, server_with_our_tables
-from cdc_assets_tests.support.servers.mysql_server import MySqlServer
+from cdc_assets_tests.support.live.live_mysql import LiveMySql
+from cdc_assets_tests.support.live.mysql_captured import Declared, captured, records
 from spark.specs import Column
 
 if TYPE_CHECKING:
@@ -29,17 +27,9 @@ FORM = ("debezium-json", "mysql")
 PLACE: Declared = {"name": "places.t", "keys": ["id"], "columns": {"id": "integer not null", "v": "text"}}
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySqlServer]:
-    with server_with_our_tables(tmp_path_factory.mktemp("mysql")) as found:
-        yield found
-
-
 @pytest.mark.parametrize("compressed", ["OFF", "ON"])
-def test_positions_are_in_the_order_of_the_log(
-    server: MySqlServer, live: LiveSource, session: SparkSession, tmp_path: Path, compressed: str
-) -> None:
-    own = captured(server, live, f"mysqlplaces{compressed.lower()}")
+def test_positions_are_in_the_order_of_the_log(mysql: LiveMySql, session: SparkSession, tmp_path: Path, compressed: str) -> None:
+    own, server = captured(mysql, f"mysqlplaces{compressed.lower()}"), mysql.server
     database = f"places{compressed.lower()}"
     place = {**PLACE, "name": f"{database}.t"}
     server.execute(
@@ -89,9 +79,9 @@ def test_positions_are_in_the_order_of_the_log(
     assert all(re.fullmatch(r"[0-9a-f-]{36}:\d+", found[len(events) - i].tx_id) for i in range(2, len(events)))
 
 
-def test_login_without_tls(server: MySqlServer, live: LiveSource) -> None:
+def test_login_without_tls(mysql: LiveMySql) -> None:
     """The whole login of caching_sha2_password, by the driver and by the reader of the binlog."""
-    own = captured(server, live, "mysqlplain", "disabled")
+    own, server = captured(mysql, "mysqlplain", "disabled"), mysql.server
     server.execute("CREATE DATABASE plain", "CREATE TABLE plain.t (id int PRIMARY KEY, v varchar(200))", "FLUSH PRIVILEGES")
     place = {**PLACE, "name": "plain.t"}
     own.capture([place])

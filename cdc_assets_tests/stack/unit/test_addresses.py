@@ -8,7 +8,9 @@ import pytest
 
 from cdc_assets import settings
 from cdc_assets.stack import java, plan
+from cdc_assets.stack.components.connect import ConnectWorker
 from cdc_assets.stack.home import Home
+from cdc_assets.stack.site import Site
 
 
 def test_a_message_offers_the_stack_for_all_that_it_sets(tmp_path: Path) -> None:
@@ -33,3 +35,39 @@ def test_the_modules_of_a_java_are_read_from_its_folder(tmp_path: Path, monkeypa
         other = executable.rename(executable.with_name("other"))
         renamed.setattr(java, "java", lambda: other)
         assert java.java_modules() == {"java.base", "jdk.asked"}
+
+
+def made(folder: Path, version: str, *modules: str) -> Path:
+    """The `java` of a Java that only its folder tells of."""
+    executable = folder / "bin" / "java"
+    executable.parent.mkdir(parents=True)
+    executable.touch(0o700)
+    (folder / "release").write_text(f'JAVA_VERSION="{version}"\nMODULES="{" ".join(("java.base", *modules))}"\n')
+    return executable
+
+
+def test_another_java_of_the_machine_is_taken_for_a_module_that_the_stacks_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted, folder = ("jdk.charsets",), tmp_path / "jvm"
+    own = made(tmp_path / "own", "21.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "own"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    made(folder / "old", "11.0.2", *wanted)
+    made(folder / "trimmed", "25")
+    (folder / "no-java").mkdir()
+    assert java.java_having(wanted, [folder]) is None
+    older, newer = made(folder / "b", "17.0.1", *wanted), made(folder / "a", "21.0.9", *wanted)
+    assert java.java_having(wanted, [folder]) == newer
+    # As Debian's alternatives have it: a link on the PATH.
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").symlink_to(older)
+    assert java.java_having(wanted, [folder]) == older
+    assert java.java_having((), [folder]) == java.java_having(["java.base"], [folder]) == own
+    # Only the worker that has the plugin runs on it.
+    site = Site(Home(tmp_path / "home"), {}, plugins=("debezium-postgres", "debezium-mysql"))
+    assert ConnectWorker(site, "core").java == older
+    plain = Site(site.home, {})
+    assert {ConnectWorker(plain, "core").java, ConnectWorker(site, "lake").java} == {own}
+    monkeypatch.setenv("JAVA_HOME", str(older.parents[1]))
+    assert java.java_having(wanted, [folder]) == older

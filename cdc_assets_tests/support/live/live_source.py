@@ -103,6 +103,8 @@ class LiveSource:
     home: Home
     name: str = NAME
     parts: Mapping[str, Part] = field(default_factory=dict)
+    beside: list[ConnectClient] = field(default_factory=list)
+    """Workers on the same broker."""
 
     def connection(self, *, autocommit: bool = True) -> psycopg.Connection:
         return self.postgres.connect(NAME, autocommit=autocommit)
@@ -188,8 +190,9 @@ class LiveSource:
 
     def clear(self) -> None:
         """No connector of anybody is left, and no slot: each that goes on would read all that is written from now on."""
-        for name in self.connect.connectors():
-            self.connect.delete(name)
+        for connect in (self.connect, *self.beside):
+            for name in connect.connectors():
+                connect.delete(name)
         with self.connection() as connection:
             deadline = time.monotonic() + 240
             while connection.execute("SELECT 1 FROM pg_replication_slots WHERE active").fetchone():

@@ -28,7 +28,7 @@ from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.fold_specs import silver_spec
 from cdc_assets.tables.source_catalogue import catalogue_of
-from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
+from cdc_assets_tests.support.live.live_binlog import LiveBinlog
 from cdc_assets_tests.support.live.live_source import LiveSource
 from spark.small_batches import job as bronze
 from spark.small_tables import job as silver
@@ -79,7 +79,7 @@ class Copier:
 
 @dataclass
 class SmallChain:
-    """One source's tables, captured; `live` is a LiveSource or a LiveMariaDb, `root` the lake's."""
+    """One source's tables, captured; `live` is a LiveSource or a LiveBinlog, `root` the lake's."""
 
     live: Any
     remote: str
@@ -178,7 +178,7 @@ class SmallChain:
 
 @contextmanager
 def small_chain(
-    live: LiveSource | LiveMariaDb, remote: str, session: Any, root: Path | str, tables: Sequence[Any]
+    live: LiveSource | LiveBinlog, remote: str, session: Any, root: Path | str, tables: Sequence[Any]
 ) -> Iterator[SmallChain]:
     """The tables are there and filled; they are captured, and silver is up to date."""
     live.capture(tables)

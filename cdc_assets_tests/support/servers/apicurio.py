@@ -55,6 +55,12 @@ class WorkerWithAvro(SecretsWorker):
     def environment(self) -> dict[str, str]:
         return {**super().environment(), "TZ": "America/New_York"}
 
+    @property
+    @override
+    def java(self) -> Path:
+        """The stack's own, as in a stack without MySQL. Of MySQL's plugin it only asks whether configs are valid."""
+        return java()
+
     @override
     def prepare(self) -> None:
         super().prepare()

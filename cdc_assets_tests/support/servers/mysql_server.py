@@ -1,18 +1,15 @@
-"""A real MySQL on a free port of 127.0.0.1, in a temporary folder: the mysqld on the PATH, or the one below the cache."""
+"""A real MySQL on a free port of 127.0.0.1, in a temporary folder."""
 
 from __future__ import annotations
 
 import getpass
-import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cdc_assets_tests.programs.mysql import unpacked_mysqld
-from cdc_assets_tests.programs.wanted import ProgramMissingError
+from cdc_assets_tests.programs.mysql import mysqld
 from cdc_assets_tests.support.lake.jvm import free_port
 from cdc_assets_tests.support.servers.binlog_server import PASSWORD, TIME_ZONE, BinlogServer, served
 
@@ -22,31 +19,18 @@ GRANTS = (
 )
 
 
+GTIDS = ("--gtid-mode=ON", "--enforce-gtid-consistency=ON")
+
+
 class MySqlServer(BinlogServer):
     """A running MySQL; its users log in by caching_sha2_password, as the server has it by default."""
-
-
-def find_mysqld() -> str:
-    """The first `mysqld` on the PATH that is MySQL's (MariaDB's packages have a command of that name too), or the unpacked one.
-
-    Raises:
-        ProgramMissingError: where there is none.
-    """
-    for folder in os.get_exec_path():
-        if found := shutil.which("mysqld", path=folder):
-            told = subprocess.run([found, "--no-defaults", "--version"], capture_output=True, text=True, check=False).stdout
-            if "MariaDB" not in told:
-                return found
-    if (brought := unpacked_mysqld()).exists():
-        return str(brought)
-    raise ProgramMissingError("without MySQL's server: none is on the PATH; python -m cdc_assets_tests.programs.mysql brings one")
 
 
 @contextmanager
 def mysql_server(folder: Path, *options: str) -> Iterator[MySqlServer]:
     """With its own binlog settings (a row binlog, gtid_mode by `options`, which are mysqld's)."""
     port, data, log, user = free_port(), folder / "data", folder / "mysql.log", getpass.getuser()
-    program = [find_mysqld(), "--no-defaults", f"--user={user}", f"--datadir={data}"]
+    program = [mysqld(), "--no-defaults", f"--user={user}", f"--datadir={data}"]
     made = subprocess.run([*program, "--initialize-insecure"], capture_output=True, text=True, check=False)
     assert made.returncode == 0, f"{made.args}: {made.stdout[-1000:]}{made.stderr[-1000:]}"
     init = folder / "init.sql"

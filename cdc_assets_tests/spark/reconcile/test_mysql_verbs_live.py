@@ -1,0 +1,193 @@
+"""`cdc apply`, `snapshot`, `reconcile --heal` and `repair bronze` of a MySQL, through the signal table that `cdc apply` makes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pytest
+from deltalake import DeltaTable
+
+from cdc_assets import names
+from cdc_assets.defs.assets.bronze import build_bronze_assets
+from cdc_assets.defs.assets.silver import build_silver_assets
+from cdc_assets.registry.unasked_source import UnaskedSource
+from cdc_assets.registry_files.loader import load_source
+from cdc_assets.resources.platform import Platform
+from cdc_assets.volumetry.log_position import carry_to_lake
+from cdc_assets_tests.support.lake.lake import values
+from cdc_assets_tests.support.live.cdc import Cdc, Lake, declared_in
+from cdc_assets_tests.support.live.live_mysql import LiveMySql
+from cdc_assets_tests.support.servers.mysql_worker import NAME as WORKER
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.all
+
+NAME, TABLE = "mysqlverbs", "mysqlverbs.t"
+LATE = "mysqllate"
+SIGNALS = f"cdc_assets.signal_{NAME}"
+ROWS = 40
+# No right to make a table elsewhere. XA RECOVER is asked by all that reads tables again.
+RIGHTS = ("GRANT CREATE, INSERT, DELETE ON cdc_assets.* TO cdc", "GRANT XA_RECOVER_ADMIN ON *.* TO cdc")
+
+
+@dataclass
+class Ground:
+    """One table, captured and mirrored by the product's own connectors; its columns come from the catalogue."""
+
+    own: LiveMySql
+    cdc: Cdc
+    platform: Platform
+
+    @property
+    def name(self) -> str:
+        return self.own.name
+
+    @property
+    def file(self) -> Path:
+        return self.cdc.folder / f"{self.name}.yaml"
+
+    @property
+    def source(self) -> UnaskedSource:
+        found = load_source(self.file)
+        assert isinstance(found, UnaskedSource)
+        return found
+
+    @property
+    def bronze(self) -> DeltaTable:
+        return DeltaTable(names.bronze_path(self.platform.lake, self.source))
+
+    def declare(self, **more: Any) -> None:
+        database = self.own.source([TABLE]).database.model_dump(mode="json", exclude_none=True)
+        self.file.write_text(json.dumps({"source": self.name, "database": database, "tables": [{"name": TABLE}], **more}))
+
+    def carry(self, *, fold: bool = True) -> None:
+        """What is committed now is in bronze, and in silver."""
+        self.own.delivered()
+        carry_to_lake(self.platform, self.source, deadline=180)
+        assets = [build_bronze_assets(self.source), *([build_silver_assets(self.source)] if fold else [])]
+        with dg.DagsterInstance.ephemeral() as instance:
+            assert dg.materialize(assets, instance=instance, resources={"platform": self.platform}).success
+
+    def sent(self) -> list[tuple[str, int, str]]:
+        """What the topic has, in order: operation, key and value."""
+        (records,) = self.own.delivered()[f"{self.name}.{TABLE}"].values()
+        events = [json.loads(record.value) for record in records if record.value is not None]
+        return [(e["op"], row["id"], row["v"]) for e in events for row in [e["after"] or e["before"]]]
+
+    def lose(self, text: str, op: str) -> None:
+        """Bronze has lost the one event of this kind with this text."""
+        bronze = self.bronze
+        found = [r for r in bronze.to_pyarrow_table().to_pylist() if r["op"] == op and text in (r["value"] or b"").decode()]
+        (lost,) = found
+        bronze.delete(f"epoch = {lost['epoch']} AND offset = {lost['offset']}")
+
+    def rows(self) -> list[tuple[int, str]]:
+        """The oracle: the table itself."""
+        return sorted((int(row[0]), str(row[1])) for row in self.own.server.query(f"SELECT id, v FROM {TABLE}"))
+
+    def silver(self) -> list[tuple[int, str]]:
+        found = values(names.silver_path(self.platform.lake, self.source, self.source.tables[0]))
+        return sorted((row["id"], row["v"]) for row in found)
+
+
+@pytest.fixture(scope="module")
+def ground(
+    mysql: LiveMySql, lake: Lake, remote: str, session: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Ground]:
+    own = mysql.renamed(NAME)
+    own.server.execute(
+        f"CREATE DATABASE {NAME}",
+        f"CREATE TABLE {TABLE} (id int PRIMARY KEY, v varchar(100))",
+        *(f"INSERT INTO {TABLE} VALUES ({n}, 'ž€ {n}')" for n in range(ROWS)),
+        *RIGHTS,
+    )
+    own.write_secret()
+    with declared_in(tmp_path_factory.mktemp("sources"), own.live, lake) as make, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CDC_CORE_CONNECT_TOPICS", ",".join(f"_{WORKER}-{what}" for what in ("configs", "offsets", "status")))
+        patch.setenv("CDC_SPARK_REMOTE", remote)
+        patch.setenv("CDC_LAKE", str(tmp_path_factory.mktemp("lake")))
+        yield Ground(own, make(NAME), Platform())
+    lake.connect.delete(f"{NAME}-mirror")
+
+
+def test_a_table_is_read_again_through_the_table_that_apply_makes(ground: Ground) -> None:
+    cdc = ground.cdc
+    ground.declare(reconciliation={"signals": SIGNALS})
+    assert [row["summary"] for row in cdc.json("apply", NAME)] == ["created", "created"]
+    assert columns(ground, SIGNALS) == ["data", "id", "type"]
+    assert len(ground.sent()) == ROWS
+    steps = cdc.json("snapshot", NAME, TABLE)["steps"]
+    assert steps["snapshot"]["rows_scanned"] == {TABLE: ROWS}
+    assert ground.sent() == [("r", n, f"ž€ {n}") for n in range(ROWS)] * 2
+    assert ground.own.server.query(f"SELECT COUNT(*) FROM {SIGNALS}") == [(0,)]
+
+
+def columns(ground: Ground, table: str) -> list[str]:
+    query = "SELECT column_name FROM information_schema.columns WHERE CONCAT(table_schema, '.', table_name) = '{}' ORDER BY 1"
+    return [str(row[0]) for row in ground.own.server.query(query.format(table))]
+
+
+def test_only_the_rows_of_a_condition_are_read_again(ground: Ground) -> None:
+    cdc, before = ground.cdc, len(ground.sent())
+    found = cdc.json("snapshot", NAME, TABLE, "--where", "v LIKE 'ž€ %' AND id % 10 = 5 OR id = 1 -- by hand")
+    assert found["steps"]["snapshot"]["rows_scanned"] == {TABLE: 5}
+    assert ground.sent()[before:] == [("r", n, f"ž€ {n}") for n in (1, 5, 15, 25, 35)]
+    assert "Unknown column 'nothing'" in cdc("snapshot", NAME, TABLE, "--where", "nothing = 1", code=1)
+    assert "leave --blocking out" in cdc("snapshot", NAME, TABLE, "--blocking", code=1)
+
+
+def test_reconcile_heals_what_bronze_has_lost(ground: Ground) -> None:
+    cdc, server = ground.cdc, ground.own.server
+    server.execute(f"INSERT INTO {TABLE} VALUES (100, 'verloren: ß'), (101, 'kept')", f"UPDATE {TABLE} SET v = 'ü' WHERE id = 3")
+    ground.carry(fold=False)
+    ground.lose("verloren", "c")
+    ground.carry()
+    (found,) = cdc.json("reconcile", NAME, code=1)
+    assert [(d["key"], d["kind"]) for d in found["differences"]] == [("100;", "missing")]
+    assert found["method"] == "cut"
+    (healed,) = cdc.json("reconcile", NAME, "--heal")
+    assert (healed["verdict"], healed["healed"], healed["source_rows"]) == ("equal", 1, ROWS + 2)
+    ground.carry()
+    assert ground.silver() == ground.rows()
+    assert [row for row in ground.sent() if row[1] == 100] == [("c", 100, "verloren: ß"), ("r", 100, "verloren: ß")]
+
+
+def test_a_delete_that_bronze_has_lost_is_mended_by_a_new_epoch(ground: Ground) -> None:
+    cdc, server = ground.cdc, ground.own.server
+    server.execute(f"DELETE FROM {TABLE} WHERE id = 7")
+    ground.carry(fold=False)
+    ground.lose("ž€ 7", "d")
+    ground.carry()
+    (found,) = cdc.json("reconcile", NAME, "--heal", code=1)
+    assert [(d["key"], d["kind"]) for d in found["differences"]] == [("7;", "phantom")]
+    assert f"would read {TABLE} again" in cdc("repair", "bronze", NAME, TABLE, "--anew", "--dry-run")
+    repaired = cdc.json("repair", "bronze", NAME, TABLE, "--anew")
+    assert (repaired["epoch"], repaired["repaired"], repaired["read_again"]) == (1, True, True)
+    server.execute(f"INSERT INTO {TABLE} VALUES (200, 'behind it')")
+    ground.carry()
+    assert ground.silver() == ground.rows()
+    (equal,) = cdc.json("reconcile", NAME)
+    assert (equal["verdict"], equal["source_rows"]) == ("equal", ROWS + 2)
+
+
+def test_a_connector_that_ran_before_takes_signals_once_they_are_declared(ground: Ground) -> None:
+    """Its history has to know a table that was made when it ran already."""
+    late = replace(ground, own=ground.own.renamed(LATE))
+    late.declare()
+    cdc = late.cdc
+    assert [row["summary"] for row in cdc.json("apply", LATE)] == ["created", "created"]
+    late.own.delivered()
+    assert f"declare one: reconciliation: {{signals: cdc_assets.signal_{LATE}}}" in cdc("snapshot", LATE, TABLE, code=1)
+    late.declare(reconciliation={"signals": f"cdc_assets.signal_{LATE}"})
+    (capture, _) = cdc.json("apply", LATE)
+    assert (capture["summary"], capture["error"]) == ("changed", None)
+    assert columns(late, f"cdc_assets.signal_{LATE}") == ["data", "id", "type"]
+    assert cdc.json("snapshot", LATE, TABLE)["steps"]["snapshot"]["rows_scanned"] == {TABLE: len(late.rows())}
+    cdc.lake.connect.delete(f"{LATE}-mirror")
