@@ -126,13 +126,21 @@ def test_a_row_of_a_snapshot_says_the_same_in_its_own_words() -> None:
     assert _exact(table, read) != _exact(table, {**logged, "v": '{"a":1}'})
 
 
+@pytest.mark.parametrize(
+    ("database", "mend"),
+    [
+        ("kind: mysql, host: db", "cdc repair bronze shop shop.orders --anew"),
+        (
+            "kind: sqlserver, host: db, dbname: shop",
+            "no command of ours mends that for kind sqlserver; cdc reconcile shop names them",
+        ),
+    ],
+)
 def test_rows_that_no_event_deletes_are_told_with_no_command_that_would_refuse(
-    shop: UnaskedSource, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str, mend: str
 ) -> None:
+    shop = declare_source(tmp_path, monkeypatch, TEXT.replace("kind: mysql, host: db", database), UnaskedSource)
     monkeypatch.setattr(verify, "_count_rows", lambda _: verify._Counted({}, {}, {"shop.orders": 2}))
     said: list[str] = []
     verify.run(OnboardingWork(Platform(), Onboarding("i", "shop", "incremental", ("shop.orders",), "now"), shop, said.append))
-    assert said == [
-        "shop.orders: 2 rows of its topic deleted while it was not captured; no event tells silver: no command of ours "
-        "mends that for kind mysql; cdc reconcile shop names them"
-    ]
+    assert said == [f"shop.orders: 2 rows of its topic deleted while it was not captured; no event tells silver: {mend}"]

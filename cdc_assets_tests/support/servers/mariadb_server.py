@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,10 +29,12 @@ def mariadb_server(folder: Path, *options: str) -> Iterator[MariaDbServer]:
     """With a row binlog; `options` are mariadbd's."""
     port, data, log, socket = free_port(), folder / "data", folder / "mariadb.log", folder / "s"
     folder.chmod(0o755)
+    # One that starts takes the temporary tables of another one's out of a folder that both have.
+    (folder / "tmp").mkdir()
     install = [command(MARIADB, "mariadb-install-db"), "--no-defaults", f"--datadir={data}", f"--user={getpass.getuser()}"]
-    made = subprocess.run(
-        [*install, "--auth-root-authentication-method=normal", "--skip-test-db"], capture_output=True, text=True, check=False
-    )
+    install += ["--auth-root-authentication-method=normal", "--skip-test-db"]
+    own = {**os.environ, "TMPDIR": str(folder / "tmp")}
+    made = subprocess.run(install, capture_output=True, text=True, check=False, env=own)
     assert made.returncode == 0, f"{made.args}: {made.stdout[-1000:]}{made.stderr[-1000:]}"
     (folder / "init.sql").write_text(f"ALTER USER root@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n")
     server_command = [
@@ -41,6 +44,7 @@ def mariadb_server(folder: Path, *options: str) -> Iterator[MariaDbServer]:
             f"--datadir={data}",
             f"--user={getpass.getuser()}",
             f"--socket={socket}",
+            f"--tmpdir={folder / 'tmp'}",
         ),
         *("--bind-address=127.0.0.1", f"--port={port}", f"--init-file={folder / 'init.sql'}", f"--pid-file={folder / 'pid'}"),
         *("--server-id=1", "--log-bin=binlog", "--binlog-format=ROW", "--binlog-row-image=FULL"),
