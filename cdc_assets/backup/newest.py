@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from cdc_assets.backup.layout import is_batch_name, manifests_prefix, newest_key
+from cdc_assets.backup.manifest import Manifest
 from cdc_assets.errors import StoreError
 from cdc_assets.resources.object_store import ObjectStore, StoredObject
 from cdc_assets.resources.object_store.errors import MissingObjectError
@@ -84,12 +85,16 @@ def newest_of_table(source: str, table: str) -> NewestName:
 def newest_differences(
     store: ObjectStore,
     listed: Mapping[str, StoredObject],
-    digests: Mapping[str, str],
+    manifests: Mapping[str, Manifest | str],
     *,
     of: tuple[str, str],
     read: Callable[[StoredObject], bytes],
 ) -> Iterator[str]:
-    """`NewestName.differences` of a table, `of` source and table, by a listing of all that it has there."""
+    """`NewestName.differences` of a table, `of` source and table, by a listing of all that it has there.
+
+    `manifests`: all of the chain by their keys, and instead of one that cannot be read why.
+    """
+    digests = {key: each.sha256 if isinstance(each, Manifest) else "" for key, each in manifests.items()}
     newest = newest_of_table(*of)
     if newest.key in listed:
         yield from newest.differences(store, digests, lambda: read(listed[newest.key]))

@@ -107,9 +107,8 @@ class _Verified:
             read = list(pool.map(lambda key: _read_manifest(copies, listed[key]), keys))
             manifests = [manifest for manifest in read if isinstance(manifest, Manifest)]
             differences = [*wrong, *(text for text in read if isinstance(text, str)), *chain_differences(manifests, base)]
-            digests = {key: each.sha256 if isinstance(each, Manifest) else "" for key, each in zip(keys, read, strict=True)}
-            of = (self.source, self.table)
-            differences += newest_differences(self.store, all_listed, digests, of=of, read=copies.read)
+            by_key, of = dict(zip(keys, read, strict=True)), (self.source, self.table)
+            differences += newest_differences(self.store, all_listed, by_key, of=of, read=copies.read)
             items = [item for manifest in manifests for item in manifest.objects]
             found = pool.map(lambda item: _object_difference(self.store, item, listed.get(item.key), deep=self.deep), items)
             differences.extend(text for text in found if text is not None)

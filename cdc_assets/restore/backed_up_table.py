@@ -95,8 +95,8 @@ def find_backup(store: ObjectStore, source: str, table: str) -> BackedUpTable:
         read = list(pool.map(lambda key: _manifest(store, key, source, table), keys))
     manifests = tuple(each for each in read if isinstance(each, Manifest))
     epochs = [_epoch(store, key) for key in sorted(listed) if is_epoch_key(key)]
-    digests = {key: each.sha256 if isinstance(each, Manifest) else "" for key, each in zip(keys, read, strict=True)}
-    newest = newest_differences(store, all_listed, digests, of=(source, table), read=lambda item: store.get(item.key))
+    by_key = dict(zip(keys, read, strict=True))
+    newest = newest_differences(store, all_listed, by_key, of=(source, table), read=lambda item: store.get(item.key))
     told = {folder + key.removeprefix(plans) for key in listed if key.startswith(plans)}
     return BackedUpTable(
         source,

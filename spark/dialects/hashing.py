@@ -21,6 +21,11 @@ HASH_BITS = 60
 Piece = tuple[str, str, tuple[str, ...]]
 
 
+def measure(text: str) -> str:
+    """A text preceded by its length in bytes (UTF-8), as canonical forms have it."""
+    return f"{len(text.encode())}:{text}"
+
+
 class HashingDialect(Dialect, ABC):
     """The SQL of a database whose rows are compared at one exact moment."""
 

@@ -56,8 +56,9 @@ def as_folded(session: SparkSession, spec: SilverSpec) -> tuple[SilverSpec, Colu
     ledger = read_ledger(session, spec)
     if ledger is None:
         return spec, None
-    own = replace(spec, columns=ledger.columns, keys=ledger.keys or spec.keys, generation=ledger.generation)
-    own = replace(own, orders=ledger.orders, where=ledger.where)
+    # The rows at once with the columns: today's `where` may ask for one that the ledger has not.
+    own = replace(spec, columns=ledger.columns, keys=ledger.keys or spec.keys, where=ledger.where)
+    own = replace(own, generation=ledger.generation, orders=ledger.orders)
     return replace(own, renewed=ledger.renewed or place_of(ledger.generation, epoch_prefix(0)) or ""), ledger
 
 

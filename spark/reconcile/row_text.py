@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 
 from spark.canonical.column_forms import form
 from spark.canonical.form import Form, Incomparable
-from spark.dialects.hashing import BUCKETS, HashingDialect
+from spark.dialects.hashing import BUCKETS, HashingDialect, measure
 from spark.dialects.mariadb import MariaDbDialect
 from spark.dialects.mysql_hashing import MySqlHashingDialect
 from spark.dialects.postgresql import PostgreSqlDialect
@@ -198,7 +198,7 @@ class RowText:
             known = self.forms.get(each.column)
             if known is None:
                 raise NotComparableError(f"where: column {each.column!r} cannot be compared, so neither can the rows be chosen")
-            texts = {_measure(v) if known.with_length else v for v in condition_values(each, columns[each.column])}
+            texts = {measure(v) if known.with_length else v for v in condition_values(each, columns[each.column])}
             found.append((each.column, frozenset({*texts, *([None] if None in each.values else [])}), each.excluded))
         return found
 
@@ -264,7 +264,3 @@ class RowText:
             return self._in_order(part).lake(part)
         number, parts = part
         return sf.lit(True) if parts == 1 else self.bucket() % parts == number
-
-
-def _measure(text: str) -> str:
-    return f"{len(text.encode())}:{text}"

@@ -19,7 +19,7 @@ from spark.errors import KeyDefinitionError, RebuildNeededError, RowChoiceError,
 from spark.kinds.row_conditions import conditions_text
 from spark.schema import generation
 from spark.schema.column_ledger import PROPERTY, ColumnChange, ColumnLedger
-from spark.schema.difference import SchemaPlan, keys, plan
+from spark.schema.difference import SchemaPlan, holders, keys, plan
 from spark.schema.policy import EVOLVE, SchemaChangePolicy, rebuild_command
 from spark.schema.side_columns import newest_value
 from spark.specs import Column, SilverSpec
@@ -102,12 +102,12 @@ def compare_columns(old: ColumnLedger, spec: SilverSpec, *, after: str) -> Colum
     ledger, renewed = generation.renew_generation(old, spec, after=after)
     wanted = plan(ledger.columns, spec, after=after)
     orders = orders_with(ledger.orders, order_of(ledger.of_source()), order_of(spec.columns, after=after))
+    renamed = {olds[0].name: new.name for new, olds in wanted.renamed}
+    _same_rows(ledger, spec, wanted.columns, renamed)
     effective = replace(
         spec, columns=tuple(wanted.columns), keys=keys(wanted.columns, spec), renewed=ledger.renewed, orders=orders
     )
-    renamed = {olds[0].name: new.name for new, olds in wanted.renamed}
     _same_key(ledger, effective, renamed)
-    _same_rows(ledger, effective, renamed)
     same = effective.columns == ledger.columns and effective.orders == ledger.orders
     settled = old == ledger and same and not wanted.changes and set(ledger.keys) == set(effective.keys)
     return ColumnComparison(effective, ledger, wanted, renewed, settled)
@@ -126,13 +126,22 @@ def _same_key(ledger: ColumnLedger, spec: SilverSpec, renamed: Mapping[str, str]
         )
 
 
-def _same_rows(ledger: ColumnLedger, spec: SilverSpec, renamed: Mapping[str, str]) -> None:
-    """Rows that were left out come with their next event alone, and those that are to go would stay until theirs."""
+def _same_rows(ledger: ColumnLedger, spec: SilverSpec, columns: Sequence[Column], renamed: Mapping[str, str]) -> None:
+    """Rows that were left out come with their next event alone, and those that are to go would stay until theirs.
+
+    A condition asks one column of the lake: where a change of type has put a second one beside it, or the lake has kept
+    another name, the newer events would not be asked.
+    """
     known = tuple(replace(each, column=renamed.get(each.column, each.column)) for each in ledger.where)
     if {*known} != {*spec.where}:
         raise RowChoiceError(
             f"table {spec.table}: it holds {conditions_text(known)}, and where says {conditions_text(spec.where)} now; "
             f"{spec.path} is unchanged. Declare what it holds, or make it again with the rows of now: {rebuild_command(spec)}"
+        )
+    if moved := [each.column for each in spec.where if [c.name for c in holders(columns, each.column)] != [each.column]]:
+        raise RowChoiceError(
+            f"table {spec.table}: where asks for {', '.join(moved)}, which the source has changed since; {spec.path} is "
+            f"unchanged. Make it again with the columns of now: {rebuild_command(spec)}"
         )
 
 

@@ -7,9 +7,6 @@ its row in `absent` (spark.silver.problems): both cost no extra pass over the da
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
@@ -47,7 +44,7 @@ def decode_changes(events: DataFrame, spec: SilverSpec) -> DataFrame:
     values = [kind.convert(sf.col(leaf(i))) for i, kind in enumerate(lake_types(spec))]
     held = [value if g is None else sf.when(~g, value) for value, g in zip(values, known, strict=True)]
     typed = marked.select("*", *[value.alias(slot(i)) for i, value in enumerate(held)])
-    outside = _is_outside(spec, known)
+    outside = is_outside(spec, known)
     op = sf.col("op") if outside is None else sf.when(outside, "d").otherwise(sf.col("op"))
     part = sf.when(op != "d", absent(known))
     # A row that arrives in parts is no create that lost values on its way (spark.silver.key_changes).
@@ -62,11 +59,3 @@ def decode_changes(events: DataFrame, spec: SilverSpec) -> DataFrame:
         part.alias("absent"),
         problem(spec, gaps=known).alias("problem"),
     )
-
-
-def _is_outside(spec: SilverSpec, gaps: Sequence[Expression | None]) -> Expression | None:
-    """Whether an event leaves a row that the table does not have; `gaps` as in `decode_changes`."""
-    names = [column.name for column in spec.columns]
-    values = {name: sf.col(slot(i)) for i, name in enumerate(names)}
-    outside = is_outside(spec, values, {name: ~gap for name, gap in zip(names, gaps, strict=True) if gap is not None})
-    return None if outside is None else outside & sf.col("op").isin("c", "u", "r")

@@ -8,6 +8,7 @@ is.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import date
 from functools import reduce
 
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
+from spark.delta.conditions import any_of
 from spark.errors import SpecError
 from spark.kinds.row_conditions import RowCondition
 from spark.specs import Column, SilverSpec
@@ -57,22 +59,22 @@ def _as_held(value: str, column: Column) -> set[str]:
     return {value} if char is None else {value.ljust(int(char[1] or 1)), value.rstrip(" ")}
 
 
-def is_outside(spec: SilverSpec, values: dict[str, Expression], held: dict[str, Expression]) -> Expression | None:
-    """Whether an event says of its row that it is none of the table's; None: the table has all rows.
+def is_outside(spec: SilverSpec, gaps: Sequence[Expression | None]) -> Expression | None:
+    """Whether an event (c0, ... in the order of the spec) leaves a row that is none of the table's; None: the table has all rows.
 
-    `values` are the lake's values by column; `held` says of a column that may be absent whether the event has it. What an event
-    does not say of a column leaves the row where it was.
+    `gaps` as for `spark.silver.problems.absent`: what an event does not say of a column leaves the row where it was.
     """
-    columns = {column.name: column for column in spec.columns}
+    places = {column.name: i for i, column in enumerate(spec.columns)}
     found = []
     for each in spec.where:
-        text, listed = values[each.column].cast("string"), sorted(condition_values(each, columns[each.column]))
+        i = places[each.column]
+        text, listed = sf.col(f"c{i}").cast("string"), sorted(condition_values(each, spec.columns[i]))
         among = sf.coalesce(text.isin(*listed), sf.lit(False)) if listed else sf.lit(False)
         if None in each.values:
             among = among | text.isNull()
-        outside = among if each.excluded else ~among
-        found.append(held[each.column] & outside if each.column in held else outside)
-    return reduce(lambda one, other: one | other, found) if found else None
+        outside, gap = among if each.excluded else ~among, gaps[i]
+        found.append(outside if gap is None else outside & ~gap)
+    return sf.col("op").isin("c", "u", "r") & any_of(found) if found else None
 
 
 def outside_in_arrow(spec: SilverSpec, values: dict[str, pa.Array]) -> pa.Array | None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.quantity import quantity
+from spark.dialects.hashing import measure
 
 Write = Callable[[Any], str]
 MAX_DIGITS = 38
@@ -91,8 +92,7 @@ def _boolean(value: Any) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, (dict, list, bytes)):
         raise DatabaseError(f"a value declared as text is {type(value).__name__} in the database")
-    found = str(value)
-    return f"{len(found.encode())}:{found}"
+    return measure(str(value))
 
 
 def _date(value: date | str) -> str:

@@ -101,8 +101,8 @@ class TopicFold:
 
     def rows(self) -> dict[str, Values]:
         """The rows that are known and that the table has, by their keys' texts."""
-        known = {key: found.row for key, found in self.held.items() if found.whole and found.row is not None}
-        return {key: row for key, row in known.items() if self.form.is_kept(row)}
+        known = ((key, found.row) for key, found in self.held.items() if found.whole)
+        return {key: row for key, row in known if row is not None and self.form.is_kept(row)}
 
     def _take(self, record: Record) -> None:
         try:

@@ -153,6 +153,24 @@ def test_other_rows_are_another_table(session: SparkSession, tmp_path: Path) -> 
     assert in_silver(table) == {1: ("US", "a"), 2: ("EU", "a"), 3: ("US", "b")}
 
 
+def test_a_column_that_has_changed_its_type_is_asked_again_by_a_replay_alone(session: SparkSession, tmp_path: Path) -> None:
+    """Newer values are in a column beside the old one: of that nobody has asked."""
+    table = chosen(session, tmp_path, IN_EUROPE)
+    table.send(sent(0, 0, 1, "EU", "a", "c"), sent(1, 1, 2, "US", "a", "c"))
+    told = (RowCondition("v", ("7",)),)
+    table.spec = replace(table.spec, where=told)
+    table.replay()
+    table.spec = replace(table.spec, columns=(COLUMNS[0], Column("v", "integer"), COLUMNS[2]))
+    table.send(sent(2, 2, 3, "7", "b", "c"), fold=False)
+    for _ in range(2):
+        with pytest.raises(RowChoiceError, match="where asks for v, which the source has changed since.*cdc replay source t"):
+            table.fold()
+    assert in_silver(table) == {}
+    table.replay()
+    table.fold()
+    assert in_silver(table) == {3: (7, "b")}
+
+
 @pytest.mark.parametrize(
     ("column", "given", "held"),
     [
