@@ -57,7 +57,7 @@ def look(
 def _judge(platform: Platform, source: Source, offsets: Offsets, slot: str | None, known: Known | None) -> IdentityLook:
     """Of offsets that a connector is to begin with."""
     database, memory = IncarnationDatabase(expect(source.database, Database)), Memory.of(source.name)
-    at = max(_position(offsets), _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source))))
+    at = max(log_position(offsets), _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source))))
     facts = database.facts(slot or names.slot_name(source), names.witness_table(source))
     found = server_verdict(memory.known or known, facts, reached=at, captured=has_place(offsets), stored=at)
     return IdentityLook(facts, Verdict("other", memory.opening.reason) if memory.opening is not None else found, at)
@@ -67,12 +67,12 @@ def _look(platform: Platform, source: Source) -> IdentityLook:
     database, memory = IncarnationDatabase(expect(source.database, Database)), Memory.of(source.name)
     offsets = platform.core_connect(source.cluster).offsets(names.connector_name(source))
     # Before the server is asked: its log only grows.
-    at = max(_position(offsets), _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source))))
+    at = max(log_position(offsets), _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source))))
     facts = database.facts(names.slot_name(source), names.witness_table(source))
-    stored = max(at, _position(platform.core_connect(source.cluster).offsets(names.connector_name(source))))
+    stored = max(at, log_position(platform.core_connect(source.cluster).offsets(names.connector_name(source))))
     verdict = server_verdict(memory.known, facts, reached=at, captured=has_place(offsets), stored=stored)
     if verdict.kind != "other" and offsets:
-        lost = _lost(platform, source, memory, _position(offsets))
+        lost = _lost(platform, source, memory, log_position(offsets))
         verdict = Verdict("other", lost) if lost else verdict
     if memory.opening is not None:
         verdict = Verdict("other", memory.opening.reason)
@@ -139,7 +139,7 @@ def offsets_at_slot(source: Source, offsets: Sequence[Mapping[str, Any]]) -> lis
     slot = IncarnationDatabase(expect(source.database, Database)).facts(names.slot_name(source), names.witness_table(source)).slot
     at = lsn_bytes(str(slot["confirmed_flush_lsn"])) if slot and slot.get("confirmed_flush_lsn") else 0
     return [
-        dict(entry) if _position([entry]) >= at else moved for entry, moved in zip(offsets, offsets_at(offsets, at), strict=True)
+        dict(entry) if log_position([entry]) >= at else moved for entry, moved in zip(offsets, offsets_at(offsets, at), strict=True)
     ]
 
 
@@ -154,7 +154,7 @@ def _at_place(entry: Mapping[str, Any], at: int) -> dict[str, Any]:
     return {**entry, "offset": {**kept, "lsn": at, "lsn_proc": at, "lsn_commit": at}}
 
 
-def _position(offsets: Sequence[Mapping[str, Any]]) -> int:
+def log_position(offsets: Sequence[Mapping[str, Any]]) -> int:
     """The highest log position in a connector's offsets."""
     kept = [each["offset"] for each in offsets if each.get("offset")]
     return max((int(offset.get(key) or 0) for offset in kept for key in ("lsn", "lsn_commit", "lsn_proc")), default=0)

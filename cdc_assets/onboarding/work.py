@@ -163,6 +163,12 @@ class OnboardingKind(Protocol):
         Where that is not known, each answer is another one.
         """
 
+    def log_end(self, work: OnboardingWork) -> int:
+        """A place of the log behind which lies all that is written from now on."""
+
+    def reads_from_before(self, work: OnboardingWork, place: int) -> bool:
+        """Whether a connector that starts now would meet all that was written behind this place."""
+
     def await_writers(self, work: OnboardingWork) -> Facts:
         """Wait for the transactions that have written to the tables before their changes were captured."""
 

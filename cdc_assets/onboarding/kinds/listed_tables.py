@@ -30,6 +30,14 @@ class ListedTables:
         """Another id at each call: the server does not tell who reads, or is not asked."""
         return str(uuid.uuid4())
 
+    def log_end(self, work: OnboardingWork) -> int:
+        """0: no place is compared."""
+        return 0
+
+    def reads_from_before(self, work: OnboardingWork, place: int) -> bool:
+        """Not known."""
+        return False
+
     def stop(self, work: OnboardingWork) -> Facts:
         """Nothing yet: the connector is stopped when it gets its list, in the next step."""
         return {"stopped_at": None}

@@ -16,6 +16,7 @@ from cdc_assets import names
 from cdc_assets.connectors.first_snapshot import has_place
 from cdc_assets.connectors.postgresql import temporary_config
 from cdc_assets.errors import OnboardingError
+from cdc_assets.identity.postgresql import log_position
 from cdc_assets.kinds import expect
 from cdc_assets.onboarding.kinds.waiting import await_ended
 from cdc_assets.onboarding.state import Facts, Route
@@ -79,6 +80,14 @@ class PostgresKind:
     def reader(self, work: OnboardingWork) -> str:
         """The process at its slot."""
         return capture_of(work.declared).slot_process(names.slot_name(work.after))
+
+    def log_end(self, work: OnboardingWork) -> int:
+        """The end of the server's log."""
+        return capture_of(work.declared).log_end()
+
+    def reads_from_before(self, work: OnboardingWork, place: int) -> bool:
+        """Connect has stored no later place for it."""
+        return log_position(work.core_connect.offsets(names.connector_name(work.after))) <= place
 
     def await_writers(self, work: OnboardingWork) -> Facts:
         """Wait until the publication has the tables, then for the transactions that wrote to them before."""

@@ -129,7 +129,7 @@ class _SnapshotTalk:
         self._work, self._connector, self._ask = work, connector, ask
         self._notifications, self._open = Notifications(work, start), {".".join(t.id) for t in work.tables}
         self._rows: dict[str, int] = {}
-        self._reader = work.kind.reader(work) if ask is not None else ""
+        self._reader, self._asked_behind, self._is_passed = "", 0, ask is None
         self._mendable = ask is not None and work.kind.outlives_session
         self._heard = self._told = time.monotonic()
 
@@ -139,6 +139,7 @@ class _SnapshotTalk:
         self._ask_now()
         while self._open:
             self._hear()
+            self._look()
             if self._open and time.monotonic() - self._told >= _SILENCE_SECONDS:
                 self._break_silence()
             if time.monotonic() - began > _DEADLINE_SECONDS:
@@ -150,7 +151,9 @@ class _SnapshotTalk:
 
     def _ask_now(self) -> None:
         if self._ask is not None:
+            self._reader, self._asked_behind = self._work.kind.reader(self._work), self._work.kind.log_end(self._work)
             self._ask()
+            self._is_passed = False
         self._heard = self._told = time.monotonic()
 
     def _hear(self) -> None:
@@ -166,13 +169,24 @@ class _SnapshotTalk:
             self._heard = self._told = time.monotonic()
             _progress(self._work, message, self._open, self._rows)
 
+    def _look(self) -> None:
+        """Take a reader that meets the signal in the log for the one that was asked.
+
+        Debezium's PostgreSQL connector reads its slot by two sessions at each start: the first only finds its place in the log,
+        and where nothing else is written, the signal itself ends it.
+        """
+        if not self._is_passed:
+            now = self._work.kind.reader(self._work)
+            self._is_passed = not self._work.kind.reads_from_before(self._work, self._asked_behind)
+            self._reader = self._reader if self._is_passed else now
+
     def _break_silence(self) -> None:
         """Ask a connector that was started since; of any other say that it is busy."""
         self._told = time.monotonic()
-        now = self._work.kind.reader(self._work) if self._ask is not None else ""
-        if self._ask is not None and now not in ("", self._reader):
-            self._reader = now
-            self._ask()
+        if self._ask is not None and self._work.kind.reader(self._work) not in ("", self._reader):
+            heard = self._heard
+            self._ask_now()
+            self._heard = heard
         else:
             silent = f"no word from {self._connector} for {self._told - self._heard:.0f} s"
             self._work.say(f"{silent}: it is busy, or waits for a lock on a table")

@@ -161,6 +161,11 @@ class PostgresCapture(PostgresDatabase):
             found = connection.execute(query, [slot]).fetchone()
         return str(found[0]) if found else ""
 
+    def log_end(self) -> int:
+        """Where the next record of its log will be, as a number of bytes."""
+        with self.connection() as connection:
+            return int(connection.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0])
+
     def drop_slot(self, slot: str) -> bool:
         """Drop a replication slot; whether there was one.
 
