@@ -24,7 +24,7 @@ from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.connect.masking import mask_value
 
-# What holds where a worker runs source connectors exactly once, which is asked of it (docs/how-to/own-platform.md).
+# What holds where a worker runs source connectors exactly once, which is asked of it (docs/how-to/your-own-platform.md).
 _OF_MARKERS = ("message.prefix.include.list", "message.prefix.exclude.list")
 _OF_THE_WORKER = {"exactly.once.support": ("requested", "required"), "transaction.boundary": ("poll",)}
 

@@ -92,7 +92,7 @@ def refuse_one_cluster(core: KafkaCluster, lake: KafkaCluster) -> None:
     if here == there:
         raise MirrorError(
             f"{core.bootstrap} and {lake.bootstrap} are one cluster ({here}): mirroring it into itself would loop; "
-            "set the core's address and CDC_LAKE_BOOTSTRAP to different clusters (docs/how-to/own-platform.md)"
+            "set the core's address and CDC_LAKE_BOOTSTRAP to different clusters (docs/how-to/your-own-platform.md)"
         )
 
 

@@ -21,7 +21,6 @@ from cdc_assets.resources.schema_ledger import ledger_of
 from cdc_assets.resources.topic_rows.avro import AvroDocuments
 from cdc_assets.resources.topic_rows.messages import UnreadableRecordError
 from spark.kinds.envelopes import ENVELOPES
-from spark.lake.place import is_object
 
 Document = Any
 _OPS = ("op", "__op")
@@ -125,7 +124,7 @@ def _names_of_sensitive(place: TopicPlace, lake: str) -> frozenset[str]:
     found = set(place.table.sensitive)
     for old, new in place.table.renamed.items():
         found |= {old} if new in found else set()
-    ledger = ledger_of(names.silver_path(lake, place.source, place.table)) if found and not is_object(lake) else None
+    ledger = ledger_of(names.silver_path(lake, place.source, place.table)) if found else None
     for column in ledger.columns if ledger else ():
         if column.name in found:
             found |= {column.event_field, *column.formerly}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spark.delta.server_facts import SparkFacts
 
 MEND = "cdc render --target spark --out deploy"
-"""Writes the settings, jars and packages of a server (docs/how-to/own-platform.md)."""
+"""Writes the settings, jars and packages of a server (docs/how-to/your-own-platform.md)."""
 ANSWER_SECONDS = 45.0
 _PORT, _AWAY_SECONDS = 15002, 3.0
 _EXTENSIONS, _CATALOG, _SESSION_TIMEOUT = (

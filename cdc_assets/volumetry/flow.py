@@ -2,7 +2,8 @@
 
 1. Where the topics end, then what the source itself knows of its changes (`witness`) is read: the next check starts from there.
 2. A marker is written into the log and awaited in its topic: what the source has committed by then has been sent, if it was to
-   be sent at all.
+   be sent at all. Kafka may have the marker first, where another topic has a new leader or was made again: the connector's
+   producer sends a refused batch again, and those of other topics meanwhile. A table that seems silent is looked at again.
 3. A table that has changed since the last check that passed must have a committed event of a place in the log behind that
    check's. Before a table without events is called silent, its source must say that something was committed. A topic with
    another id is another topic: it is read from its begin.
@@ -15,6 +16,7 @@ one that has rows and no record in its topic (uncaptured_tables.py); and all who
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -32,6 +34,9 @@ from cdc_assets.volumetry.lost_snapshot import read_lost_snapshots
 from cdc_assets.volumetry.uncaptured_tables import rows_without_records, still_unheard
 
 Baseline = Mapping[str, Any]
+_PATIENCE_SECONDS = 10.0
+"""A producer learns of a topic's new leader or id by the first batch that is refused, and sends it again 0.1 to 1 s later."""
+_POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -115,9 +120,11 @@ def measure_flow(
         events[table.name] = state is not None and _any(core, state, previous, is_behind)
     quiet = [table for table in source.tables if not events[table.name]]
     found = witness.changes(source.tables, quiet, previous, now)
-    for name, why in found.committed.items():
-        silent.setdefault(name, f"{why}, and no event in topic {topics[name]}{_another(after.get(topics[name]), previous)}")
-    return Flow(silent, found.counts, events, baseline, found.unread)
+    seeming = {name: topics[name] for name in found.committed if name not in silent}
+    late = _late_events(core, seeming, previous, is_behind)
+    for name in found.committed.keys() - late:
+        silent.setdefault(name, f"{found.committed[name]}, and no event in topic {topics[name]}{_another(after.get(topics[name]), previous)}")
+    return Flow(silent, found.counts, events | dict.fromkeys(late, True), baseline, found.unread)
 
 
 def _any(core: KafkaCluster, topic: TopicState, previous: Baseline, is_behind: Callable[[Record], bool]) -> bool:
@@ -128,6 +135,19 @@ def _any(core: KafkaCluster, topic: TopicState, previous: Baseline, is_behind: C
         return True
     kept = {p: (start, end) for p, (start, _, end) in ranges.items() if start < end}
     return bool(kept) and any(map(is_behind, core.records(topic.name, kept)))
+
+
+def _late_events(
+    core: KafkaCluster, topics: Mapping[str, str], previous: Baseline, is_behind: Callable[[Record], bool]
+) -> set[str]:
+    """Of these tables those whose event comes within some seconds."""
+    late: set[str] = set()
+    end = time.monotonic() + _PATIENCE_SECONDS
+    while len(late) < len(topics) and time.monotonic() < end:
+        time.sleep(_POLL_SECONDS)
+        states = core.states([topic for name, topic in topics.items() if name not in late])
+        late |= {name for name, topic in topics.items() if topic in states and _any(core, states[topic], previous, is_behind)}
+    return late
 
 
 def _another(topic: TopicState | None, previous: Baseline) -> str:

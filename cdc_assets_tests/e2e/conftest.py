@@ -1,7 +1,7 @@
 """One embedded stack for all end-to-end tests: brought up as a user would, by `cdc up`, and taken down afterwards.
 
-Beside the two example sources a third is declared in a folder of the user's own: a MariaDB that the stack does not run.
-There the countries of the first one have a history, too.
+Beside the two example sources two are declared in a folder of the user's own, a MariaDB and a MySQL that the stack does not
+run. There the countries of the first one have a history, too. Where a machine has no MySQL, its source is left out.
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ import pytest
 
 from cdc_assets.stack.home import Home
 from cdc_assets_tests.e2e.webserver import Graphql
+from cdc_assets_tests.programs.mysql import MYSQL
 from cdc_assets_tests.programs.wanted import CHROMIUM, command, find_library, is_loadable
+from cdc_assets_tests.programs.whole_java import WHOLE_JAVA, find_java
 from cdc_assets_tests.support.posts import Posts, posts_server
 from cdc_assets_tests.support.servers.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
+from cdc_assets_tests.support.servers.mysql_server import GTIDS, MySqlServer, mysql_server
 
 ROOT = Path(__file__).parents[2]
 PAGE_TIMEOUT_MS = 180_000
@@ -37,6 +40,12 @@ tables:
   - name: shop.orders
     windows:
       - {{name: per_hour, event_time: at, size: 1h, by: [state], measures: {{orders: count, revenue: sum price}}}}
+"""
+PLANT = """
+source: plant
+database: {{kind: mysql, host: 127.0.0.1, port: {port}, user: cdc, password: {{secret: plant_db_password}}}}
+tables:
+  - name: plant.parts
 """
 # What a test counts it asks for: the rhythms' runs were half of the time of all runs.
 RARELY = "ledger: {every: 1d}\nvolumetry: {every: 1d}\n"
@@ -75,6 +84,7 @@ class Lakehouse:
     home: Path
     sources: Path
     mariadb: MariaDbServer
+    mysql: MySqlServer | None = None
     up_output: str = ""
     collector: str = ""
     """Where the stack's traces are sent; empty: nowhere."""
@@ -94,10 +104,25 @@ class Lakehouse:
             pytest.fail(f"cdc {' '.join(arguments)} exited with {result.returncode}:\n{result.stdout}\n{result.stderr}")
         return result
 
+    def materialize(self, folder: Path, selection: str) -> subprocess.CompletedProcess[str]:
+        """As in a CI job: an instance of its own in `folder`, no daemon, no webserver."""
+        return subprocess.run(
+            [sys.executable, "-m", "dagster", "asset", "materialize", "-m", "cdc_assets.definitions", "--select", selection],
+            cwd=ROOT,
+            env=self.environment(DAGSTER_HOME=str(folder)),
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
     def environment(self, **more: str) -> dict[str, str]:
         """A clean environment that knows nothing but where the state lies."""
         ours = ("CDC_", "DAGSTER_", "AWS_", "STORAGE_EMULATOR_HOST")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        if self.mysql and (java := find_java()):
+            # MySQL's connector needs a whole Java, which `cdc up` finds: the PATH of a machine that has one.
+            kept |= {"PATH": f"{kept['PATH']}{os.pathsep}{java.parent}", "CDC_VENDOR_DRIVERS": "mysql"}
         return {
             **kept,
             "CDC_HOME": str(self.home),
@@ -162,6 +187,26 @@ def mariadb_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbSe
 
 
 @pytest.fixture(scope="package")
+def mysql_plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySqlServer | None]:
+    """A server with the table `plant.parts` and some rows; None where there is none, or no Java for its connector."""
+    if not (MYSQL.is_here() and WHOLE_JAVA.is_here()):
+        yield None
+        return
+    with mysql_server(tmp_path_factory.mktemp("plant"), *GTIDS) as server:
+        server.execute(
+            "CREATE DATABASE plant",
+            "CREATE TABLE plant.parts (id bigint unsigned PRIMARY KEY, note varchar(40), price decimal(30,10), at datetime(6),"
+            " state enum('new','paid'), paid boolean NOT NULL)",
+            "INSERT INTO plant.parts WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 500)"
+            " SELECT n, CONCAT('note ', n), n / 7, '2026-01-01 00:00:00.000001' + INTERVAL n SECOND, 'new', n % 2 FROM s",
+            # What reads tables again: no table elsewhere may be made.
+            "GRANT CREATE, INSERT, DELETE ON cdc_assets.* TO cdc",
+            "GRANT XA_RECOVER_ADMIN ON *.* TO cdc",
+        )
+        yield server
+
+
+@pytest.fixture(scope="package")
 def pager() -> Iterator[Posts]:
     """What the stack has posted: alerts to `/pager`, traces below `/otlp`."""
     with posts_server() as server:
@@ -170,7 +215,11 @@ def pager() -> Iterator[Posts]:
 
 @pytest.fixture(scope="package")
 def lakehouse(
-    mariadb_shop: MariaDbServer, pager: Posts, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+    mariadb_shop: MariaDbServer,
+    mysql_plant: MySqlServer | None,
+    pager: Posts,
+    tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
 ) -> Iterator[Lakehouse]:
     # While writing tests: `./cdc test cdc_assets_tests/e2e --stack-home .cdc` uses a stack that runs already.
     given = pytestconfig.option.stack_home
@@ -182,10 +231,13 @@ def lakehouse(
     world = sources / "world.yaml"
     world.write_text(world.read_text().replace("{name: public.country,", "{name: public.country, history: scd2,"))
     (sources / "shop.yaml").write_text(SHOP.format(port=mariadb_shop.port) + RARELY)
-    secret = Home(home).create().secrets / "shop_db_password"
-    secret.write_text(PASSWORD)
-    secret.chmod(0o600)
-    house = Lakehouse(home, sources, mariadb_shop, collector=pager.url("otlp"))
+    if mysql_plant:
+        (sources / "plant.yaml").write_text(PLANT.format(port=mysql_plant.port) + RARELY)
+    for name in ("shop_db_password", "plant_db_password"):
+        secret = Home(home).create().secrets / name
+        secret.write_text(PASSWORD)
+        secret.chmod(0o600)
+    house = Lakehouse(home, sources, mariadb_shop, mysql_plant, collector=pager.url("otlp"))
     house.channels.write_text(f"- {{kind: webhook, name: pager, url: '{pager.url('pager')}'}}\n")
     house.channels.chmod(0o600)
     try:

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from cdc_assets_tests.support.servers.mariadb_server import MariaDbServer
+from cdc_assets_tests.support.servers.binlog_server import BinlogServer
 
 Rows = Counter[tuple[Any, ...]]
 
@@ -20,8 +20,8 @@ def source_rows(connection: Any, table: str, where: str = "true") -> tuple[list[
     return columns, Counter(_hashable(row) for row in cursor)
 
 
-def mariadb_rows(server: MariaDbServer, table: str) -> tuple[list[str], Rows]:
-    """The same of a MariaDB; an unsigned bigint is a decimal in the lake, a boolean a tinyint."""
+def binlog_rows(server: BinlogServer, table: str) -> tuple[list[str], Rows]:
+    """The same of a MariaDB or MySQL; an unsigned bigint is a decimal in the lake, a boolean a tinyint."""
     with server.connect() as connection, connection.cursor() as cursor:
         cursor.execute(f"SELECT * FROM {table}")
         return [column[0] for column in cursor.description], Counter(_hashable(row) for row in cursor.fetchall())

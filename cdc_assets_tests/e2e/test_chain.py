@@ -8,16 +8,14 @@ import random
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse
-from cdc_assets_tests.e2e.source_rows import current_versions, mariadb_rows, silver_rows, source_rows
-from cdc_assets_tests.support.modes import open_to_others
+from cdc_assets_tests.e2e.source_rows import binlog_rows, current_versions, silver_rows, source_rows
+from cdc_assets_tests.support.modes import open_to_others, private_files
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -85,7 +83,7 @@ def test_silver_equals_the_source_row_by_row_after_live_changes(lakehouse: Lakeh
             told = waited[source]["tables"][table]["history"]
             assert told["path"] == str(lakehouse.history(*HISTORY))
             assert current_versions(lakehouse.history(*HISTORY), columns, version=told["version"]) == expected
-    columns, expected = mariadb_rows(lakehouse.mariadb, "shop.orders")
+    columns, expected = binlog_rows(lakehouse.mariadb, "shop.orders")
     assert silver_rows(lakehouse.silver(*SHOP), columns) == expected
     assert expected.total() == 500 + 1 - 5
     for chosen in ("world/city", "bank/pgbench_history"):
@@ -103,19 +101,6 @@ def test_small_work_is_done_in_tasks(lakehouse: Lakehouse) -> None:
         assert [text for text in commits if '"engineInfo":"delta-rs' in text or '"engineInfo": "cdc_assets"' in text], table
 
 
-def materialize(lakehouse: Lakehouse, folder: Path, selection: str) -> subprocess.CompletedProcess[str]:
-    """As in a CI job: an instance of its own, no daemon, no webserver."""
-    return subprocess.run(
-        [sys.executable, "-m", "dagster", "asset", "materialize", "-m", "cdc_assets.definitions", "--select", selection],
-        cwd=ROOT,
-        env=lakehouse.environment(DAGSTER_HOME=str(folder)),
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-
-
 def launch(lakehouse: Lakehouse, selection: str) -> subprocess.CompletedProcess[str]:
     """As a person does on the running stack, whose own instance then shows the run."""
     exports = lakehouse.cdc("env").stdout
@@ -130,7 +115,7 @@ def test_a_chain_materializes_in_ci_and_is_healed(lakehouse: Lakehouse, tmp_path
     from deltalake import DeltaTable
 
     chain = '+key:"silver/world/silver_country" or key:"backup/world/backup_country"'
-    good = materialize(lakehouse, tmp_path, chain)
+    good = lakehouse.materialize(tmp_path, chain)
     assert good.returncode == 0, good.stdout[-3000:] + good.stderr[-3000:]
     for check in ("connector_running", "record_parity", "reconciled", "history_reconciled", "manifest_parity"):
         assert f"'{check}'" in good.stdout + good.stderr
@@ -162,16 +147,6 @@ def test_a_chain_materializes_in_ci_and_is_healed(lakehouse: Lakehouse, tmp_path
             DeltaTable(str(lakehouse.silver("world", "country"))).restore(whole)
     mended = launch(lakehouse, 'key:"silver/world/silver_country"')
     assert mended.returncode == 0, mended.stdout[-3000:] + mended.stderr[-3000:]
-
-
-@contextmanager
-def private_files() -> Iterator[None]:
-    """What this process writes is open to others no more than what the stack writes."""
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 def versions_of(history: DeltaTable, iso: str) -> list[dict[str, Any]]:

@@ -38,6 +38,8 @@ def test_a_source_that_declares_it_has_an_asset_a_check_and_a_schedule(drilled: 
     assert repository.assets_defs_by_key[key].asset_deps[key] == {asset_key("backup", drilled, t) for t in drilled.tables}
     assert key_of_drilled(drilled) in repository.asset_graph.asset_check_keys
     assert repository.has_job("drill_shop")
+    # By the rounds of checks as well: a drill that does not come any more is told.
+    assert key_of_drilled(drilled) in repository.get_job("volumetry_shop").asset_layer.asset_graph.asset_check_keys
     assert repository.get_schedule_def("drill_shop_schedule").cron_schedule == "0 0 */7 * *"
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -28,3 +29,13 @@ def open_to_others(home: Path, processes: Iterable[int]) -> list[str]:
             if status.st_mode & _OTHERS and not stat.S_ISSOCK(status.st_mode):
                 told.append(f"{stat.filemode(status.st_mode)} {path}")
     return sorted(told)
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """What this process writes is open to others no more than what the stack writes."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)

@@ -77,16 +77,6 @@ def lend_to_task(path: str, *, seconds: float = 10.0) -> Iterator[None]:
 
 
 @contextmanager
-def lend_object_to_spark(path: str) -> Iterator[None]:
-    """As lend_to_spark, of a table that only Spark writes: beside itself it can, on a local disk."""
-    if is_object(path):
-        with object_lease.hold(path, object_lease.SPARK, seconds=_SPARK_WAITS):
-            yield
-        return
-    yield
-
-
-@contextmanager
 def _lend_object(path: str, seconds: float) -> Iterator[None]:
     try:
         lease = object_lease.take(path, object_lease.TASK, seconds=seconds)

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from spark.delta.conflicts import run_again
-from spark.delta.lease import lend_object_to_spark
+from spark.delta.lease import lend_to_spark
 from spark.delta.log import commit_of, fold_history
 from spark.kafka.offset_ranges import refusals_named
 from spark.ledger import appends, panes
@@ -48,7 +48,7 @@ def run(session: SparkSession, spec: LedgerSpec) -> JobResult:
     kept: dict[str, str] = {}
     while True:
         with (
-            lend_object_to_spark(spec.path),
+            lend_to_spark(spec.path),
             refusals_named((spec.lake_bootstrap, spec.lake_login), (spec.core_bootstrap, spec.core_login)),
         ):
             done, found = run_again(partial(_step, session, spec))

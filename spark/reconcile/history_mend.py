@@ -15,7 +15,7 @@ from spark.delta.cluster import compute_once
 from spark.delta.commits import silver_metadata
 from spark.delta.conflicts import run_again
 from spark.delta.identifiers import table_at
-from spark.delta.lease import lend_object_to_spark
+from spark.delta.lease import lend_to_spark
 from spark.delta.log import silver_folded
 from spark.delta.statement import execute
 from spark.errors import NotComparableError
@@ -32,7 +32,7 @@ def run(session: SparkSession, asked: Again) -> int:
     Raises:
         NotComparableError: bronze does not hold all that the history was made of, or the history has gone on since.
     """
-    with lend_object_to_spark(asked.spec.path):
+    with lend_to_spark(asked.spec.path):
         return run_again(lambda: _run(session, replace(asked, part=0, parts=1)))
 
 

@@ -18,7 +18,7 @@ from spark.delta.cluster import compute_once
 from spark.delta.commits import Folded, silver_metadata
 from spark.delta.conflicts import run_again
 from spark.delta.identifiers import quote
-from spark.delta.lease import lend_object_to_spark
+from spark.delta.lease import lend_to_spark
 from spark.delta.log import silver_folded
 from spark.reconcile.of_keys import of_keys
 from spark.reconcile.row_text import RowText
@@ -41,7 +41,7 @@ class Refold:
 
 def run(session: SparkSession, asked: Refold) -> int:
     """How many keys silver has been given anew."""
-    with lend_object_to_spark(asked.spec.path):
+    with lend_to_spark(asked.spec.path):
         return run_again(lambda: _run(session, asked))
 
 

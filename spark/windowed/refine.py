@@ -23,7 +23,7 @@ from spark.delta.cluster import compute_once
 from spark.delta.conflicts import run_again
 from spark.delta.failures import SPARK_FAILURES, is_closed_session, is_lost_work
 from spark.delta.identifiers import quote
-from spark.delta.lease import lend_object_to_spark
+from spark.delta.lease import lend_to_spark
 from spark.delta.log import Commit, history
 from spark.specs import JobResult
 from spark.windowed import aggregate
@@ -37,7 +37,7 @@ Figures = dict[str, int]
 
 def run(session: SparkSession, spec: WindowedSpec) -> JobResult:
     """Bring the results up to silver's newest version, or to `silver_limit`."""
-    with lend_object_to_spark(spec.path), lend_object_to_spark(spec.panes_path):
+    with lend_to_spark(spec.path), lend_to_spark(spec.panes_path):
         return run_again(lambda: _run(session, spec))
 
 

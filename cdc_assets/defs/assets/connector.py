@@ -29,7 +29,7 @@ def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
         lines = difference_of(connect, source, config).lines()
         for line in lines:
             context.log.info("%s", line)
-        epochs = apply_on_gap(platform, source.asked, context.log.warning) if source.asked else {}
+        epochs = apply_on_gap(platform, source, context.log.warning)
         refuse_source(platform, source)
         if unsignalled := ensure_signal_table(source):
             context.log.warning("%s", unsignalled)

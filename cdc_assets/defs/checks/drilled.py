@@ -34,7 +34,8 @@ def build_drilled_check(source: BaseSource) -> dg.AssetChecksDefinition:
 
         last = last_drill(platform.lake, source)
         if last is None:
-            return check_result(key, False, f"there was no drill yet: cdc drill {source.name}", {})
+            told = f"there was no drill yet: cdc drill {source.name}"
+            return check_result(key, False, told, {}, severity=dg.AssetCheckSeverity.WARN)
         age = time.time() - last.at
         wrong = [f"{table.table}: {table.sentence}" for table in last.tables if not table.is_equal]
         if age > oldest.total_seconds():

@@ -10,6 +10,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 
 from cdc_assets import names
 from cdc_assets.defs.checks.cuts_kept import cuts_key
+from cdc_assets.defs.checks.drilled import key_of_drilled
 from cdc_assets.defs.checks.flow import flow_key, has_flow_check
 from cdc_assets.defs.checks.history import history_key, tables_with_history
 from cdc_assets.defs.checks.mirror import build_mirror_checks
@@ -48,6 +49,8 @@ def _keys(source: BaseSource) -> list[dg.AssetCheckKey]:
         keys.add(flow_key(source))
     if source.cuts:  # told also where no run of cuts comes
         keys.add(cuts_key(source))
+    if source.drill:  # likewise
+        keys.add(key_of_drilled(source))
     if source.captured:
         keys.add(preflight_key(source.captured))
     if names.is_mirrored(source):

@@ -31,11 +31,11 @@ class ListedTables:
         return str(uuid.uuid4())
 
     def log_end(self, work: OnboardingWork) -> int:
-        """0: no place is compared."""
+        """0: no place of the log is compared."""
         return 0
 
     def reads_from_before(self, work: OnboardingWork, place: int) -> bool:
-        """Not known."""
+        """False: where it would go on is not asked."""
         return False
 
     def stop(self, work: OnboardingWork) -> Facts:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from spark.delta import lease
 from spark.errors import LeftToSparkError
+from spark.history import job as history
+from spark.ledger import job as ledger
+from spark.reconcile import history_mend, refold
+from spark.windowed import refine
 
 _CLIENT = """
 import sys
@@ -70,3 +77,23 @@ def test_spark_after_spark_leaves_nothing(tmp_path: Path) -> None:
             pass
     with lease.lend_to_task(str(tmp_path)):
         pass
+
+
+class AskedError(Exception):
+    """Somebody asked for the lock."""
+
+
+@pytest.mark.parametrize(
+    "run", [history.run, ledger.run, refine.run, refold.run, history_mend.run], ids=lambda run: run.__module__
+)
+def test_whoever_writes_by_spark_asks_before_it_reads(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Maintenance commits to these tables as well, beside Spark."""
+
+    def refuse(*_: object) -> None:
+        raise AskedError
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    table = SimpleNamespace(path=str(tmp_path), panes_path=str(tmp_path), lake_bootstrap="", core_bootstrap="")
+    table.lake_login = table.core_login = None
+    with pytest.raises(AskedError):
+        run(None, SimpleNamespace(**vars(table), spec=table))
