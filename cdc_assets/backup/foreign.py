@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from cdc_assets.backup.kept_cuts import cuts_prefix
-from cdc_assets.backup.layout import is_batch_name, manifests_prefix
+from cdc_assets.backup.layout import is_batch_name, last_drill_key, manifests_prefix
 from cdc_assets.backup.platform.document import log_prefix, newest_entry, parts_prefix
 from cdc_assets.resources.object_store import ObjectStore
 
@@ -29,11 +29,12 @@ def source_in_store(store: ObjectStore, source: str, declared: Collection[str]) 
     with_manifests = {key.removeprefix(f"{source}/").partition("/")[0] for key in keys if _is_manifest(source, key)}
     others = with_manifests - set(declared)
     known = {*declared, *others}
-    state, newest = (log_prefix(source), parts_prefix(source), cuts_prefix(source)), newest_entry(source).key
+    state = (log_prefix(source), parts_prefix(source), cuts_prefix(source))
+    single = {newest_entry(source).key, last_drill_key(source)}
     foreign = [
         key
         for key in keys
-        if key.removeprefix(f"{source}/").partition("/")[0] not in known and not key.startswith(state) and key != newest
+        if key.removeprefix(f"{source}/").partition("/")[0] not in known and not key.startswith(state) and key not in single
     ]
     return StoredSource(tuple(sorted(others)), tuple(sorted(foreign)))
 

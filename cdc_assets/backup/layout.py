@@ -63,6 +63,11 @@ def is_batch_name(name: str) -> bool:
     return re.fullmatch(r"[0-9]{4,}-[0-9]{20}\.json", name) is not None
 
 
+def last_drill_key(source: str) -> str:
+    """What the last drill of the source has found."""
+    return f"{source}/last-drill"
+
+
 def columns_key(source: str, table: str) -> str:
     """The schema ledger of the table's silver, where its columns have changed."""
     return f"{table_prefix(source, table)}_columns"

@@ -71,9 +71,12 @@ def _print_plans(sources: list[BaseSource], output: Format) -> None:
 
 
 def _last(source: BaseSource) -> Drill | None:
-    from cdc_assets.restore.drill_record import last_drill
+    """As the lake has noted it; where there is none any more, as the backup has."""
+    from cdc_assets.resources.platform import Platform
+    from cdc_assets.restore.drill_record import kept_drill, last_drill
 
-    return last_drill(settings.lake(), source)
+    found = last_drill(settings.lake(), source)
+    return found if found or source.backup is None else kept_drill(Platform().store(source.backup.store), source.name)
 
 
 def _drill(source: BaseSource, keep: bool) -> Drill:

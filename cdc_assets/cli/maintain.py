@@ -71,10 +71,11 @@ def _sources(chosen: list[str] | tuple[str, ...]) -> Iterator[tuple[BaseSource, 
 
 def _plans(chosen: list[str] | tuple[str, ...]) -> Iterator[dict[str, Any]]:
     from cdc_assets.maintenance.behind import what_is_behind
-    from cdc_assets.maintenance.maintain_source import plan_source
+    from cdc_assets.resources.platform import Platform
+    from cdc_assets.restore.maintained_source import plan_with_backup
 
     for source, tables in _sources(chosen):
-        for table, plan in plan_source(settings.lake(), source, tables):
+        for table, plan in plan_with_backup(Platform(), source, tables):
             figures = plan.figures.to_dict() if plan.figures else {}
             yield {
                 "table": table.name,

@@ -23,16 +23,20 @@ FindOld: TypeAlias = Callable[[Platform, BaseSource], tuple[OldRecords, Mapping[
 _BUSY_SECONDS = 5.0
 
 
-def plan_source(lake: str, source: BaseSource, wanted: Sequence[str] = ()) -> Iterator[tuple[MaintainedTable, MaintenancePlan]]:
+def plan_source(
+    platform: Platform, source: BaseSource, wanted: Sequence[str] = (), find_old: FindOld | None = None
+) -> Iterator[tuple[MaintainedTable, MaintenancePlan]]:
     """What maintenance would do now; `wanted` are names of tables, all where none is given. Nothing is changed.
+
+    With `find_old` the plan has the records of the change log that would go; to prove them reads their backup.
 
     Raises:
         NothingToRunError: there is no table of such a name.
     """
     from spark.maintenance.maintain import plan
 
-    for table in _chosen(lake, source, wanted):
-        yield table, plan(table.spec)
+    for table in _chosen(platform.lake, source, wanted):
+        yield table, plan(_with_old_records(platform, source, table, find_old)[0])
 
 
 def maintain_source(

@@ -1,15 +1,25 @@
-"""What the last drill of a source has found, kept beside the lake's tables: the check and `cdc drill` read it there."""
+"""What the last drill of a source has found, kept beside the lake's tables: the check and `cdc drill` read it there.
+
+The backup has it too: whoever begins from the bucket alone learns how long a restore takes.
+
+<source>/last-drill    written over by each drill; no table's folder has a hyphen
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from cdc_assets import names
+from cdc_assets.backup.layout import last_drill_key
+from cdc_assets.backup.platform.document import seal, unseal
+from cdc_assets.errors import BackupError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.resources.object_store import ObjectStore
 from spark.lake.folder import open_folder
 
 _NAME = "last.json"
@@ -74,6 +84,15 @@ class Drill:
         """When it was, ISO 8601 in UTC."""
         return datetime.fromtimestamp(self.at, timezone.utc).isoformat(timespec="seconds")
 
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Drill:
+        """Of what was noted.
+
+        Raises:
+            TypeError, KeyError: it is no such note.
+        """
+        return cls(**{**said, "tables": tuple(DrilledTable(**table) for table in said["tables"])})
+
     def to_json(self) -> dict[str, Any]:
         """What programs are told."""
         return {**asdict(self), "moment": self.moment, "minutes": round(self.seconds / 60, 2), "equal": self.is_equal}
@@ -94,7 +113,29 @@ def note_drill(lake: str, source: BaseSource, drill: Drill) -> None:
 def last_drill(lake: str, source: BaseSource) -> Drill | None:
     """None: there was none yet, or what it noted is not readable."""
     try:
-        found = json.loads(open_folder(names.drills_path(lake, source)).read(_NAME))
-        return Drill(**{**found, "tables": tuple(DrilledTable(**table) for table in found["tables"])})
+        return Drill.of(json.loads(open_folder(names.drills_path(lake, source)).read(_NAME)))
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
+
+
+def keep_drill(store: ObjectStore, drill: Drill) -> None:
+    """Note it in the backup as well, instead of the one before."""
+    store.put(last_drill_key(drill.source), seal(asdict(drill)))
+
+
+def kept_drill(store: ObjectStore, source: str) -> Drill | None:
+    """The last one that the backup knows; None: of none.
+
+    Raises:
+        BackupError: the note is not as it was written.
+        StoreError: the store cannot be asked.
+    """
+    key = last_drill_key(source)
+    if not any(item.key == key for item in store.list(key)):
+        return None
+    try:
+        return Drill.of(unseal(store.get(key), key=key))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BackupError(
+            f"{key} is no note of a drill: {type(error).__name__}: {error}; cdc drill {source} writes it"
+        ) from error

@@ -23,7 +23,7 @@ from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from cdc_assets.restore.backed_up_table import BackedUpTable, find_backup
-from cdc_assets.restore.drill_record import Drill, DrilledTable, DrillPlan, note_drill, scratch_of
+from cdc_assets.restore.drill_record import Drill, DrilledTable, DrillPlan, keep_drill, note_drill, scratch_of
 from cdc_assets.restore.restore_point import AtOffsets
 from cdc_assets.restore.restore_request import DAMAGED, RestoreRequest
 from cdc_assets.restore.restore_source import fold_restored
@@ -78,6 +78,7 @@ def drill_source(platform: Platform, source: BaseSource, say: Say, *, keep: bool
             tuple(sorted(tables, key=lambda each: each.table)),
         )
         note_drill(platform.lake, source, drill)
+        keep_drill(store, drill)
         if not keep:
             open_folder(scratch).remove_all()
         return drill

@@ -123,7 +123,9 @@ def measure_flow(
     seeming = {name: topics[name] for name in found.committed if name not in silent}
     late = _late_events(core, seeming, previous, is_behind)
     for name in found.committed.keys() - late:
-        silent.setdefault(name, f"{found.committed[name]}, and no event in topic {topics[name]}{_another(after.get(topics[name]), previous)}")
+        silent.setdefault(
+            name, f"{found.committed[name]}, and no event in topic {topics[name]}{_another(after.get(topics[name]), previous)}"
+        )
     return Flow(silent, found.counts, events | dict.fromkeys(late, True), baseline, found.unread)
 
 

@@ -115,6 +115,7 @@ def lost(server: OwnServer, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             server.run(*BACKED_UP)
             machine.cdc("wait", timeout=600)
             machine.back_up(tmp_path_factory.mktemp("dagster"))
+            machine.cdc("drill", "shop", timeout=600)
             assert {row["table"]: row["behind"] for row in verified(machine)} == dict.fromkeys(TABLES, 0)
             machine.backed_up = machine.bronze_records()
             server.run(*AFTER_THE_BACKUP)
@@ -140,10 +141,18 @@ def verified(machine: Machine) -> list[dict[str, Any]]:
 def test_the_page_brings_the_tables_back(lost: Machine, server: OwnServer, tmp_path: Path) -> None:
     (tmp_path / "cdc").symlink_to(ROOT / "cdc")
     blocks = blocks_of("disaster.md", "sh")
-    assert list(blocks) == ["install", "settings", "look", "bronze", "start", "read again", "compare"]
+    assert list(blocks) == ["install", "settings", "registry", "look", "bronze", "start", "read again", "compare"]
+    declared = lost.sources / "shop.yaml"
+    text = declared.read_text()
+    declared.unlink()
+    blocks["registry"] = blocks["registry"].replace("BUCKET/PREFIX", "cdc-backup/lake")
     outputs = {}
-    for title in ("look", "bronze", "start", "read again", "compare"):
+    for title in ("registry", "look", "bronze", "start", "read again", "compare"):
         outputs[title] = follow(lost, tmp_path, title, blocks[title], code=1 if title == "start" else 0)
+        if title == "registry":
+            assert declared.read_text() == text
+        if title == "look":
+            assert "minutes" in outputs[title], "the drill of before the loss is told"
         if title == "bronze":
             assert lost.bronze_records() == lost.backed_up < lost.held
     assert all(f"cdc repair bronze shop {table}" in outputs["start"] for table in TABLES)

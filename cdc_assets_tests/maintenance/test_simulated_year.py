@@ -106,4 +106,4 @@ def test_a_year_leaves_logs_as_fast_as_new_ones(tmp_path: Path, monkeypatch: pyt
     assert new.pop("opened by delta-rs")
     slow = {name: (new[name], old[name]) for name in new if old[name] > RATIO * new[name] + NOISE_SECONDS}
     assert not slow
-    assert not [table.name for table, plan in plan_source(shop.lake, source) if plan.expire_commits]
+    assert not [table.name for table, plan in plan_source(Platform(lake_root=str(shop.lake)), source) if plan.expire_commits]

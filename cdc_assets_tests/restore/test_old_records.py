@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from cdc_assets import names
 from cdc_assets.backup import backup_table, verify_backup
 from cdc_assets.errors import BackupError, RemovalError, RestoreError
-from cdc_assets.maintenance.maintain_source import maintain_source
+from cdc_assets.maintenance.maintain_source import maintain_source, plan_source
 from cdc_assets.registry.models import Source
 from cdc_assets.removal.data import remove_backup
 from cdc_assets.resources.delta_log import bronze_committed, bronze_floors, bronze_rows
@@ -118,6 +118,9 @@ def test_what_is_old_goes_and_comes_back_to_the_letter(
     full.back_up(store, "orders")
     reader.read("orders", "customers")
     before, counted = held(full.path, "orders", "customers"), counts(full.path)
+    planned = plan_source(Platform(), shop, ["bronze/shop"], lambda p, s: find_old_records(p, s, LATER))
+    assert [plan.rows for _, plan in planned] == [7 + 900 + 700 + 1200 + 5]
+    assert held(full.path, "orders", "customers") == before, "a plan changes nothing"
     done = expire()
     assert (done.rows_removed, done.given_up) == (7 + 900 + 700 + 1200 + 5, {})
     assert {row["timestamp"].timestamp() for row in held(full.path, "orders", "customers")} == {YOUNG / 1e6}

@@ -138,8 +138,8 @@ def _find_named(spec: MaintenanceSpec, live: LiveTable, log: LogFiles, kept: Nee
 
 
 def _count_rows(spec: MaintenanceSpec, live: LiveTable) -> int:
-    """Old records of a change log apart: these are known only once they are proven."""
     found = old_windows.count_old(spec.path, live, spec.old_windows) if spec.old_windows else 0
+    found += old_records.count_old(live, spec.old_records) if spec.old_records else 0
     return found + (settled_records.count_settled(spec.path, live, spec.settled) if spec.settled else 0)
 
 

@@ -38,6 +38,12 @@ class OldRecords:
     until: float
 
 
+def count_old(live: LiveTable, old: OldRecords) -> int:
+    """How many records would go."""
+    known = floors_of(live.metadata.get("configuration"))
+    return sum(max(0, floor.records - _records(known, topic)) for topic, floor in old.floors.items())
+
+
 def remove_old(path: str, live: LiveTable, old: OldRecords) -> int:
     """How many records went.
 

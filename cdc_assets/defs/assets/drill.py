@@ -27,9 +27,11 @@ def build_drill_asset(source: BaseSource) -> dg.AssetsDefinition:
 
     @dg.multi_asset(specs=[spec], name=names.op_name("drill", source), can_subset=False)
     def drill(context: dg.AssetExecutionContext, platform: PlatformResource) -> dg.MaterializeResult:
-        from cdc_assets.restore.drill_source import drill_source
+        from cdc_assets.restore.drill_source import drill_source, plan_drill
 
-        return dg.MaterializeResult(metadata=_metadata(drill_source(platform, source, context.log.info)))
+        plans = [dg.TableRecord(_row(plan.to_json(source.name))) for plan in plan_drill(platform, source)]
+        planned = {"cdc/plan": dg.MetadataValue.table(plans)} if plans else {}
+        return dg.MaterializeResult(metadata=planned | _metadata(drill_source(platform, source, context.log.info)))
 
     return drill
 

@@ -24,8 +24,9 @@ def build_cut_asset(source: BaseSource) -> dg.AssetsDefinition:
 
     @dg.multi_asset(specs=[spec], name=names.op_name("cut", source), can_subset=False)
     def cut(context: dg.AssetExecutionContext, platform: PlatformResource) -> dg.MaterializeResult:
-        from cdc_assets.cuts.make_cut import make_cut
+        from cdc_assets.cuts.make_cut import make_cut, plan_cut
 
+        planned = [{name: -1 if value is None else value for name, value in row.items()} for row in plan_cut(platform, source)]
         made = make_cut(platform, source, context.log.info)
         shown = ("layer", "table", "version", "rows", "quarantined")
         rows = [dg.TableRecord({name: row[name] for name in shown}) for row in made.manifest.to_rows()]
@@ -34,6 +35,7 @@ def build_cut_asset(source: BaseSource) -> dg.AssetsDefinition:
             "cdc/position": made.manifest.position,
             "cdc/rows": sum(entry.rows for entry in made.manifest.tables.values()),
             "cdc/cuts_forgotten": len(made.forgotten),
+            **({"cdc/plan": dg.MetadataValue.table([*map(dg.TableRecord, planned)])} if planned else {}),
             "cdc/tables": dg.MetadataValue.table(rows),
             "dagster/uri": names.cuts_path(platform.lake, source),
         }

@@ -30,7 +30,7 @@ def build_maintained_check(source: BaseSource) -> dg.AssetChecksDefinition:
         from cdc_assets.maintenance.behind import what_is_behind
         from cdc_assets.maintenance.maintain_source import plan_source
 
-        found = {table.name: plan for table, plan in plan_source(platform.lake, source)}
+        found = {table.name: plan for table, plan in plan_source(platform, source)}
         behind = [f"{name}: {sentence}" for name, plan in found.items() for sentence in what_is_behind(plan)]
         figures = [plan.figures for plan in found.values() if plan.figures is not None]
         metadata = {f"cdc/{name}": sum(getattr(each, name) for each in figures) for name in _FIGURES}
