@@ -73,10 +73,10 @@ def _print_plans(sources: list[BaseSource], output: Format) -> None:
 def _last(source: BaseSource) -> Drill | None:
     """As the lake has noted it; where there is none any more, as the backup has."""
     from cdc_assets.resources.platform import Platform
-    from cdc_assets.restore.drill_record import kept_drill, last_drill
+    from cdc_assets.restore.drill_record import drill_of_backup, last_drill
 
     found = last_drill(settings.lake(), source)
-    return found if found or source.backup is None else kept_drill(Platform().store(source.backup.store), source.name)
+    return found if found or source.backup is None else drill_of_backup(Platform().store(source.backup.store), source.name)
 
 
 def _drill(source: BaseSource, keep: bool) -> Drill:

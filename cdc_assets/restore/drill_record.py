@@ -123,7 +123,7 @@ def keep_drill(store: ObjectStore, drill: Drill) -> None:
     store.put(last_drill_key(drill.source), seal(asdict(drill)))
 
 
-def kept_drill(store: ObjectStore, source: str) -> Drill | None:
+def drill_of_backup(store: ObjectStore, source: str) -> Drill | None:
     """The last one that the backup knows; None: of none.
 
     Raises:

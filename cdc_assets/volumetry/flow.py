@@ -110,14 +110,11 @@ def measure_flow(
     lost = read_lost_snapshots(core, [source])[source.name]
     silent = {table.name: lost.message(source, table) for table in lost.tables(source)} | silent
     silent |= _silent_tables(source, witness, connect.config(names.connector_name(source)))
-    ends = {topic: {str(p): end for p, end in state.ends.items()} for topic, state in before.items()}
-    baseline = {**now, "ends": ends, "ids": {topic: state.topic_id for topic, state in before.items()}}
+    baseline = {**now, **_topics_of(before)}
     if previous is None or not witness.follows(previous, now):
         return Flow(silent, baseline=baseline)
-    events, is_behind = {}, _Behind(witness, previous, event_reader(source))
-    for table in source.tables:
-        state = after.get(topics[table.name])
-        events[table.name] = state is not None and _any(core, state, previous, is_behind)
+    is_behind, states = _Behind(witness, previous, event_reader(source)), {t: after.get(topics[t]) for t in topics}
+    events = {name: state is not None and _any(core, state, previous, is_behind) for name, state in states.items()}
     quiet = [table for table in source.tables if not events[table.name]]
     found = witness.changes(source.tables, quiet, previous, now)
     seeming = {name: topics[name] for name in found.committed if name not in silent}
@@ -127,6 +124,12 @@ def measure_flow(
             name, f"{found.committed[name]}, and no event in topic {topics[name]}{_another(after.get(topics[name]), previous)}"
         )
     return Flow(silent, found.counts, events | dict.fromkeys(late, True), baseline, found.unread)
+
+
+def _topics_of(states: Mapping[str, TopicState]) -> dict[str, Any]:
+    """Where each topic ends, and which one it is, as the next check is told."""
+    ends = {topic: {str(p): end for p, end in state.ends.items()} for topic, state in states.items()}
+    return {"ends": ends, "ids": {topic: state.topic_id for topic, state in states.items()}}
 
 
 def _any(core: KafkaCluster, topic: TopicState, previous: Baseline, is_behind: Callable[[Record], bool]) -> bool:

@@ -17,7 +17,7 @@ from cdc_assets.backup.foreign import source_in_store
 from cdc_assets.defs.assets.drill import build_drill_asset
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.object_store import ObjectStore, open_store
-from cdc_assets.restore.drill_record import kept_drill, last_drill, scratch_of
+from cdc_assets.restore.drill_record import drill_of_backup, last_drill, scratch_of
 from cdc_assets.restore.drill_source import drill_source
 from cdc_assets.restore.restore_request import DAMAGED, RESTORED, THERE, RestoreRequest
 from cdc_assets.restore.restore_source import restore_source
@@ -245,6 +245,6 @@ def test_the_asset_drills(chain: SmallChain, store: ObjectStore) -> None:
     assert (told["cdc/equal"], told["cdc/rows"], told["cdc/rows_differing"], told["cdc/bytes"]) == (True, rows, 0, drill.bytes)
     plan = event.metadata["cdc/plan"].records  # type: ignore[union-attr]
     assert [(record.data["table"], record.data["problem"]) for record in plan] == [(name, "") for name in sorted(NAMES)]
-    assert kept_drill(store, source.name) == drill
+    assert drill_of_backup(store, source.name) == drill
     assert source_in_store(store, source.name, NAMES).foreign == ()
     assert [record.data["table"] for record in event.metadata["cdc/tables"].records] == sorted(NAMES)  # type: ignore[union-attr]
