@@ -16,6 +16,7 @@ from cdc_assets.stack.home import Home
 from cdc_assets.stack.plan import load
 from cdc_assets_tests.support.foreign_project import ForeignProject, create_environment, create_project
 from cdc_assets_tests.support.own_stack import ELSEWHERE
+from cdc_assets_tests.support.page_blocks import blocks_of
 
 pytestmark = pytest.mark.service
 
@@ -118,6 +119,12 @@ def test_dg_lists_scaffolds_and_loads_sources(project: ForeignProject) -> None:
     earlier = project.defs / "shop" / "defs.yaml"
     earlier.write_text(earlier.read_text().replace(COMPONENT, "cdc_assets.components.CdcSource"))
     dg("check", "yaml")
+    # By Python: the page's own file, which brings the resource that the Components then leave to it.
+    (project.defs / "chains.py").write_text(blocks_of("library.md", "python")["chains.py"])
+    (project.defs / "stock.yaml").write_text(
+        (project.defs / "shop" / "shop.yaml").read_text().replace("source: shop", "source: stock")
+    )
     listed = dg("list", "defs", "--json")
+    assert '"silver/stock/silver_orders"' in listed
     assert '"silver/shop/silver_orders"' in listed
     assert '"silver/s2nd_shop/silver_orders"' in listed
