@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 from confluent_kafka import Producer
+from deltalake import DeltaTable
 
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.reconcile.any_source import compare_rows
@@ -18,7 +21,25 @@ from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.lake.topics import Broker
 from cdc_assets_tests.support.values.attunity_messages import DELETED, INSERTED, JOMBANG, NAMES, TAIWAN, loaded, message
 
+WORDS = ("plain", "žluťoučký", "{no json")
+HOURS = (3, 17)
 COLUMNS = {**dict.fromkeys(NAMES, "text"), "ID": "integer not null", "Population": "integer"}
+
+
+def plain_tables(kafka: str) -> list[dict[str, Any]]:
+    """What others send as it comes: strings, and readings that say themselves when they were taken. Both topics are filled."""
+    words, readings, producer = Broker(kafka).topic(), Broker(kafka).topic(), Producer({"bootstrap.servers": kafka})
+    for word in WORDS:
+        producer.produce(words, word.encode())
+    for number, hour in enumerate(HOURS):
+        taken = datetime(2020, 1, 1, hour, 30, tzinfo=timezone.utc).timestamp() * 1000
+        producer.produce(readings, json.dumps({"v": number, "sent": {"at": int(taken)}}).encode())
+    producer.flush(30)
+    when = {"field": "sent.at", "form": "milliseconds"}
+    return [
+        {"name": "words", "topic": words, "envelope": "text", "columns": {"value": "text"}},
+        {"name": "readings", "topic": readings, "envelope": "json", "columns": {"v": "integer"}, "event_time": when},
+    ]
 
 
 @pytest.mark.spark
@@ -30,7 +51,8 @@ def test_a_topic_that_replicate_fills(remote: str, kafka: str, tmp_path: Path, m
         producer.produce(topic, json.dumps(sent).encode())
     producer.flush(30)
     table = {"name": "city", "topic": topic, "envelope": "attunity-json", "keys": ["ID"], "columns": COLUMNS}
-    source = TopicSource.model_validate({"source": "feeds", "kind": "topics", "cluster": "lake", "tables": [table]})
+    plain = plain_tables(kafka)
+    source = TopicSource.model_validate({"source": "feeds", "kind": "topics", "cluster": "lake", "tables": [table, *plain]})
     platform = Platform(lake_bootstrap=kafka, spark_remote=remote, lake_root=str(tmp_path / "lake"))
     defs = dg.Definitions.merge(
         build_source_defs(source), dg.Definitions(resources={"platform": platform}, executor=dg.in_process_executor)
@@ -42,7 +64,13 @@ def test_a_topic_that_replicate_fills(remote: str, kafka: str, tmp_path: Path, m
     (counted,) = result.asset_materializations_for_node("cdc_count_feeds")
     picture = str(counted.metadata["cdc/plot"].value)
     assert base64.b64decode(picture.partition("base64,")[2].rstrip(")"))[:8] == b"\x89PNG\r\n\x1a\n"
-    assert counted.metadata["cdc/events"].value == 3
+    assert counted.metadata["cdc/events"].value == 3 + len(WORDS) + len(HOURS)
+    lake = tmp_path / "lake"
+    assert [row["value"] for row in values(str(lake / "silver/feeds/words"))] == sorted(WORDS)
+    assert sorted(row["v"] for row in values(str(lake / "silver/feeds/readings"))) == [0, 1]
+    windows = [row for row in DeltaTable(str(lake / "ledger/feeds")).to_pyarrow_table().to_pylist() if row["table"] == "readings"]
+    assert {row["window_start"].hour for row in windows} == set(HOURS), "by the field, and not by when Kafka was given it"
+    assert {row["window_start"].year for row in windows} == {2020}
     silver = str(tmp_path / "lake" / "silver" / "feeds" / "city")
     assert values(silver) == [JOMBANG]
     found = compare_rows(platform, source, list(source.tables))["city"]
