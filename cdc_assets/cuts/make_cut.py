@@ -89,8 +89,8 @@ def refuse_unready(source: BaseSource) -> None:
     Raises:
         CutError: why not.
     """
-    if source.asked is None or not kind_of(source).tells_place:
-        told = ", ".join(names_with("tells_place"))
+    if source.captured is None or not kind_of(source).has_commit_places:
+        told = ", ".join(names_with("has_commit_places"))
         raise CutError(f"{source.name} has no log whose commits are told apart: cuts are of {told}")
     running = Journal.of(source.name).running
     if running is not None:

@@ -60,6 +60,8 @@ class Kind:
     """The connector keeps the tables' definitions in a topic."""
     tells_place: bool = False
     """The server itself is asked for its place and for rows: no marker, signals or rhythm are declared for it."""
+    has_commit_places: bool = False
+    """Its log tells commits apart, and where the connector is between them: all tables of a source can be cut there."""
     envelope: str = ""
     """The only form of the connector's records; empty where `capture.envelope` chooses."""
     positions: str = ""

@@ -38,8 +38,9 @@ def refuse_settings_of_lake(
         )
     if backup is not None and backup.keep_log and kind.kept_log is None:
         raise ValueError(f"backup.keep_log: kind {kind.name} has no slot that keeps its log; PostgreSQL has")
-    if cuts is not None and not kind.tells_place:
-        raise ValueError(f"cuts: kind {kind.name} has no log whose commits are told apart here; PostgreSQL and MariaDB have")
+    if cuts is not None and not kind.has_commit_places:
+        told = "PostgreSQL, MariaDB and MySQL have"
+        raise ValueError(f"cuts: kind {kind.name} has no log whose commits are told apart here; {told}")
 
 
 class Capture(Declared):

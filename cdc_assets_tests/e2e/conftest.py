@@ -46,6 +46,8 @@ source: plant
 database: {{kind: mysql, host: 127.0.0.1, port: {port}, user: cdc, password: {{secret: plant_db_password}}}}
 tables:
   - name: plant.parts
+  - name: plant.tills
+  - name: plant.safes
 """
 # What a test counts it asks for: the rhythms' runs were half of the time of all runs.
 RARELY = "ledger: {every: 1d}\nvolumetry: {every: 1d}\n"
@@ -199,6 +201,8 @@ def mysql_plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySqlServe
             " state enum('new','paid'), paid boolean NOT NULL)",
             "INSERT INTO plant.parts WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 500)"
             " SELECT n, CONCAT('note ', n), n / 7, '2026-01-01 00:00:00.000001' + INTERVAL n SECOND, 'new', n % 2 FROM s",
+            *(f"CREATE TABLE plant.{table} (id int PRIMARY KEY, money int NOT NULL)" for table in ("tills", "safes")),
+            *(f"INSERT INTO plant.{table} VALUES (1, 1000), (2, 1000), (3, 1000)" for table in ("tills", "safes")),
             # What reads tables again: no table elsewhere may be made.
             "GRANT CREATE, INSERT, DELETE ON cdc_assets.* TO cdc",
             "GRANT XA_RECOVER_ADMIN ON *.* TO cdc",

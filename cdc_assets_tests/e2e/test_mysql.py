@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,44 @@ def test_damage_is_found_at_one_place_of_the_binlog_and_healed(lakehouse: Lakeho
     assert healed["verdict"] == "equal"
     expected, found = awaited(lakehouse, server, "plant.parts", PARTS)
     assert found == expected
+
+
+def moved_money(server: MySqlServer, until: threading.Event) -> int:
+    """How many transactions have each moved some from a till to a safe."""
+    moved = 0
+    with server.connect(autocommit=False) as connection, connection.cursor() as cursor:
+        while not until.is_set():
+            for table, sign in (("tills", "-"), ("safes", "+")):
+                cursor.execute(f"UPDATE plant.{table} SET money = money {sign} 1 WHERE id = {1 + moved % 3}")
+            connection.commit()
+            moved += 1
+    return moved
+
+
+def test_money_that_moves_is_whole_in_every_cut(lakehouse: Lakehouse, server: MySqlServer) -> None:
+    ended, found = threading.Event(), []
+    with ThreadPoolExecutor(1) as pool:
+        moving = pool.submit(moved_money, server, ended)
+        try:
+            for _ in range(3):
+                cut = json.loads(lakehouse.cdc("cut", "make", "plant", "-o", "json").stdout)
+                found.append({entry["table"]: entry["version"] for entry in cut["entries"] if entry["layer"] == "silver"})
+        finally:
+            ended.set()
+        assert moving.result(60) > 10
+    sums = [
+        [
+            sum(
+                DeltaTable(str(path_of(lakehouse, f"plant__{t}")), version=cut[f"plant__{t}"])
+                .to_pyarrow_table()["money"]
+                .to_pylist()
+            )
+            for t in ("tills", "safes")
+        ]
+        for cut in found
+    ]
+    assert [tills + safes for tills, safes in sums] == [6000] * 3
+    assert sums[0][1] < sums[1][1] < sums[2][1], "something has moved between two cuts"
 
 
 def test_a_table_is_taken_in_while_it_is_written_to(lakehouse: Lakehouse, server: MySqlServer) -> None:
