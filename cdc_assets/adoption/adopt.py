@@ -23,7 +23,7 @@ from cdc_assets.adoption.source_block import AdoptionKind, FoundAtSource, secret
 from cdc_assets.adoption.taken_settings import capture_differences, mirror_differences, other_settings, refuse_unequal
 from cdc_assets.adoption.topic_findings import topic_notes, topic_settings
 from cdc_assets.errors import AdoptionError
-from cdc_assets.kinds import KINDS
+from cdc_assets.kinds import KINDS, experimental_warnings
 from cdc_assets.registry.declared import SOURCE_NAME
 from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.registry_files.collisions import find_collisions
@@ -120,6 +120,7 @@ class _Reading:
 
 def _with_tables(reading: _Reading, document: dict[str, Any]) -> Adoption:
     running, core = reading.running, reading.platform.core_kafka(reading.cluster)
+    document |= {block: {**document.get(block, {}), **keys} for block, keys in reading.found.blocks.items()}
     draft = _validate({**document, "tables": [_NO_TABLE]})
     derived = {table: names.topic_of(draft, table) for table in reading.found.tables}
     topics = {table: final_topic(running, name) for table, name in derived.items()}
@@ -154,6 +155,7 @@ def _with_tables(reading: _Reading, document: dict[str, Any]) -> Adoption:
         differences=capture_differences(running, plain),
         mirror_differences=of_mirror,
         notes=[
+            *experimental_warnings([source]).values(),
             *reading.found.notes,
             *topic_notes(source, reading.found.keyless, states, configs),
             *_notes(running, mirror, source),
@@ -226,7 +228,8 @@ def _first_document(running: RunningConnector, kind: AdoptionKind, own: str) -> 
         "connector": running.name,
         "topic_prefix": config.get("topic.prefix"),
         **kind.capture(running),
-        "signals": config.get("signal.data.collection"),
+        # Of a kind whose signal table is declared elsewhere, the kind itself tells it.
+        "signals": config.get("signal.data.collection") if "signals" in running.kind.settings else None,
         "notifications": config.get("notification.sink.topic.name"),
     }
     if (mode := running.setting("snapshot.mode")) in _SNAPSHOTS:
