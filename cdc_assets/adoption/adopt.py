@@ -98,6 +98,7 @@ def look(
     kind: AdoptionKind = running.kind.adoption.load()()
     document = _first_document(running, kind, own) | ({} if cluster == names.CORE else {"cluster": cluster})
     found = kind.look(running, _validate({**document, "tables": [_NO_TABLE]}))
+    document |= {block: {**document.get(block, {}), **keys} for block, keys in found.blocks.items()}
     return _with_tables(_Reading(platform, running, declared, found, file, cluster, ours), document)
 
 
@@ -120,7 +121,6 @@ class _Reading:
 
 def _with_tables(reading: _Reading, document: dict[str, Any]) -> Adoption:
     running, core = reading.running, reading.platform.core_kafka(reading.cluster)
-    document |= {block: {**document.get(block, {}), **keys} for block, keys in reading.found.blocks.items()}
     draft = _validate({**document, "tables": [_NO_TABLE]})
     derived = {table: names.topic_of(draft, table) for table in reading.found.tables}
     topics = {table: final_topic(running, name) for table, name in derived.items()}
@@ -155,10 +155,9 @@ def _with_tables(reading: _Reading, document: dict[str, Any]) -> Adoption:
         differences=capture_differences(running, plain),
         mirror_differences=of_mirror,
         notes=[
-            *experimental_warnings([source]).values(),
+            *_notes(running, mirror, source),
             *reading.found.notes,
             *topic_notes(source, reading.found.keyless, states, configs),
-            *_notes(running, mirror, source),
         ],
     )
 
@@ -267,10 +266,11 @@ def _without_defaults(document: Mapping[str, Any], source: CapturedSource) -> di
 
 
 def _notes(running: RunningConnector, mirror: FoundMirror | None, source: CapturedSource) -> list[str]:
+    always = [*experimental_warnings([source]).values(), *null_notes(running)]
     if mirror is not None:
-        return null_notes(running)
+        return always
     return [
-        *null_notes(running),
+        *always,
         f"no mirror carries its topics to the lake's cluster: cdc apply {source.name} makes "
         f"{names.mirror_connector_name(source)}",
     ]

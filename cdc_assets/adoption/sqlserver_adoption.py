@@ -95,25 +95,26 @@ class SqlServerAdoption:
         listed = [table for table in tables_of_lists(running, there, database=str(name)) if ".".join(table) != signals]
         tables = [table for table in listed if there[table][0]]
         if not tables:
-            raise AdoptionError(f"{place} tracks no table in the lists of connector {running.name} (sys.tables.is_tracked_by_cdc)")
+            raise AdoptionError(
+                f"{place} tracks no table in the lists of connector {running.name} (sys.tables.is_tracked_by_cdc)"
+            )
         return FoundAtSource(
             tables=tables,
             keyless=[table for table in tables if not there[table][1]],
             facts={"database": {"name": name, "tables tracked": len(tables)}},
-            notes=_untracked_notes([table for table in listed if not there[table][0]]),
+            notes=_notes([table for table in listed if not there[table][0]]),
             blocks={"database": {"dbname": str(name)}} | ({"reconciliation": {"signals": signals}} if signals else {}),
         )
 
 
 def _only_database(running: RunningConnector) -> str:
-    config = running.config
-    # Before 2.0 it was one name, in this setting.
-    told = [name.strip() for name in config.get("database.names", config.get("database.dbname", "")).split(",") if name.strip()]
+    told = [name.strip() for name in running.config.get("database.names", "").split(",") if name.strip()]
     if len(told) == 1:
         return told[0]
+    listed = ", ".join(told) or "database.names is not set"
     raise AdoptionError(
-        f"connector {running.name} captures {quantity(len(told), 'database')} ({', '.join(told) or 'database.names is not set'}), "
-        "and a source is exactly one: give each database a connector of its own, then cdc adopt each of them"
+        f"connector {running.name} captures {quantity(len(told), 'database')} ({listed}), and a source is "
+        "exactly one: give each database a connector of its own, then cdc adopt each of them"
     )
 
 
@@ -134,7 +135,7 @@ def _signal_table(running: RunningConnector, database: str) -> str:
     return table
 
 
-def _untracked_notes(tables: Sequence[TableId]) -> list[str]:
+def _notes(tables: Sequence[TableId]) -> list[str]:
     if not tables:
         return []
     told = ", ".join(map(str, tables[:_NAMED])) + (f" and {len(tables) - _NAMED} more" if len(tables) > _NAMED else "")

@@ -23,7 +23,7 @@ from cdc_assets.connectors.unchanged_value import settle
 from cdc_assets.errors import AdoptionError
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.registry_files.loader import load_source
-from cdc_assets_tests.adoption.test_adoption_plan import MIRROR, Cluster, Stack, Worker
+from cdc_assets_tests.adoption.scripted_stack import MIRROR, Cluster, Stack
 from cdc_assets_tests.support.catalogues import SQLSERVER, Catalogue
 
 CAPTURE = {
@@ -71,7 +71,6 @@ def catalogue(monkeypatch: pytest.MonkeyPatch) -> Catalogue:
         "CDC_SECRET_ERP_PASSWORD": "hunter2",
     }.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(Worker, "default_values", lambda _, plugin: DEFAULTS if "sqlserver" in plugin else {})
     made, driver = Catalogue(SQLSERVER + MORE_TABLES), ModuleType("pytds")
     vars(driver).update(connect=made.connect, tds_base=SimpleNamespace(Error=sqlite3.Error))
     monkeypatch.setitem(sys.modules, "pytds", driver)
@@ -79,7 +78,7 @@ def catalogue(monkeypatch: pytest.MonkeyPatch) -> Catalogue:
 
 
 def stack(capture: Mapping[str, str]) -> Stack:
-    return Stack(capture, MIRROR, Cluster(*TOPICS), Cluster(*(f"onprem.{name}" for name in TOPICS)))
+    return Stack(capture, MIRROR, Cluster(*TOPICS), Cluster(*(f"onprem.{name}" for name in TOPICS)), defaults=DEFAULTS)
 
 
 def adopt(folder: Path, changed: Mapping[str, str | None] | None = None) -> tuple[Adoption, Mapping[str, str]]:

@@ -155,6 +155,7 @@ def test_a_kind_that_met_no_server_is_called_experimental_wherever_it_is_met(
     monkeypatch.setattr("cdc_assets.cli.up._check_packages", lambda _: sys.exit("nothing is started here"))
     for arguments in (
         ["apply", "erp", "--dry-run"],
+        ["diff", "erp", "-o", "json"],
         ["get", "connectors", "-o", "json"],
         ["onboard", "erp", "SALES.LINES", "--dry-run"],
         ["reconcile", "erp"],
