@@ -23,7 +23,7 @@ from cdc_assets.adoption.source_block import AdoptionKind, FoundAtSource, secret
 from cdc_assets.adoption.taken_settings import capture_differences, mirror_differences, other_settings, refuse_unequal
 from cdc_assets.adoption.topic_findings import topic_notes, topic_settings
 from cdc_assets.errors import AdoptionError
-from cdc_assets.kinds import KINDS
+from cdc_assets.kinds import KINDS, experimental_warnings
 from cdc_assets.registry.declared import SOURCE_NAME
 from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.registry_files.collisions import find_collisions
@@ -98,6 +98,7 @@ def look(
     kind: AdoptionKind = running.kind.adoption.load()()
     document = _first_document(running, kind, own) | ({} if cluster == names.CORE else {"cluster": cluster})
     found = kind.look(running, _validate({**document, "tables": [_NO_TABLE]}))
+    document |= {block: {**document.get(block, {}), **keys} for block, keys in found.blocks.items()}
     return _with_tables(_Reading(platform, running, declared, found, file, cluster, ours), document)
 
 
@@ -154,9 +155,9 @@ def _with_tables(reading: _Reading, document: dict[str, Any]) -> Adoption:
         differences=capture_differences(running, plain),
         mirror_differences=of_mirror,
         notes=[
+            *_notes(running, mirror, source),
             *reading.found.notes,
             *topic_notes(source, reading.found.keyless, states, configs),
-            *_notes(running, mirror, source),
         ],
     )
 
@@ -226,7 +227,8 @@ def _first_document(running: RunningConnector, kind: AdoptionKind, own: str) -> 
         "connector": running.name,
         "topic_prefix": config.get("topic.prefix"),
         **kind.capture(running),
-        "signals": config.get("signal.data.collection"),
+        # Of a kind whose signal table is declared elsewhere, the kind itself tells it.
+        "signals": config.get("signal.data.collection") if "signals" in running.kind.settings else None,
         "notifications": config.get("notification.sink.topic.name"),
     }
     if (mode := running.setting("snapshot.mode")) in _SNAPSHOTS:
@@ -264,10 +266,11 @@ def _without_defaults(document: Mapping[str, Any], source: CapturedSource) -> di
 
 
 def _notes(running: RunningConnector, mirror: FoundMirror | None, source: CapturedSource) -> list[str]:
+    always = [*experimental_warnings([source]).values(), *null_notes(running)]
     if mirror is not None:
-        return null_notes(running)
+        return always
     return [
-        *null_notes(running),
+        *always,
         f"no mirror carries its topics to the lake's cluster: cdc apply {source.name} makes "
         f"{names.mirror_connector_name(source)}",
     ]

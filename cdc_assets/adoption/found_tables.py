@@ -30,10 +30,10 @@ def is_captured(running: RunningConnector, table: TableId, database: str = "") -
     )
 
 
-def tables_of_lists(running: RunningConnector, there: Iterable[TableId]) -> list[TableId]:
+def tables_of_lists(running: RunningConnector, there: Iterable[TableId], *, database: str = "") -> list[TableId]:
     """Those of the server's tables that the connector's lists take, but for the one of its signals."""
     signals = running.config.get("signal.data.collection", "")
-    return sorted(table for table in there if is_captured(running, table) and ".".join(table) != signals)
+    return sorted(table for table in there if is_captured(running, table, database) and ".".join(table) != signals)
 
 
 def table_entries(

@@ -56,7 +56,7 @@ _CAPTURE = (
     _Meaning("header.converter", "our records would name their text for unchanged values in a header", "none"),
     _Meaning(r"signal\..*", f"the connector takes no signals: no incremental snapshot, no cdc reconcile --heal; {_UNTIL}"),
     _Meaning(r"notification\..*", f"it does not tell how its snapshots go; {_UNTIL}"),
-    _Meaning(r"heartbeat\..*", "an idle captured database may hold back the server's log: its disk fills"),
+    _Meaning(r"heartbeat\..*", "the place of an idle source grows old: the server holds back its log, or throws it away"),
     _Meaning("database.initial.statements", "a slot that is moved while the connector is away is not noticed (ADR 43)"),
     _Meaning("driver.options", "settings of the role decide how bytea, interval and numbers are written"),
     _Meaning("offset.mismatch.strategy", "a slot and an offset that do not fit are not an error"),
@@ -77,7 +77,7 @@ _CAPTURE = (
     _Meaning(r"column\.(exclude|include)\.list", "columns that never leave the database are not in silver"),
     _Meaning(r"message\.key\.columns", "by which columns a topic's records are ordered"),
     _Meaning(r"schema\.history\..*|include\.schema\.changes", "how the connector keeps its tables' definitions", "none"),
-    _Meaning("snapshot.locking.mode", "whether the rows of a snapshot are of one moment"),
+    _Meaning(r"snapshot\.(locking|isolation)\.mode", "whether the rows of a snapshot are of one moment"),
     _Meaning(
         r"message\.prefix\.(include|exclude)\.list",
         "markers of ours would not come: nobody could tell how far the lake is",

@@ -21,13 +21,14 @@ _PLACES = (
 class FoundAtSource:
     """What the source's server says of the connector: its tables, and what it keeps for it.
 
-    `facts` are printed, `notes` say what a person should know.
+    `facts` are printed, `notes` say what a person should know. `blocks` are keys of the entry that only the server could tell.
     """
 
     tables: Sequence[TableId]
     keyless: Sequence[TableId] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    blocks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class AdoptionKind(Protocol):

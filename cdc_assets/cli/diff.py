@@ -17,6 +17,7 @@ Chosen = Annotated[list[str] | None, typer.Argument(help="Sources; default all."
 
 def diff(sources: Chosen = None, output: Output = Format.text) -> None:
     """Show what `cdc apply` would change; exit 1 when there is a difference, 2 when it would be refused."""
+    tell_experimental(chosen_sources(sources or ()))
     raise typer.Exit(_preview(sources, output))
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from cdc_assets.kinds import experimental_warnings
-from cdc_assets.registry.models import BaseSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cdc_assets.registry.models import BaseSource
 
 
 def tell_experimental(sources: Iterable[BaseSource]) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from cdc_assets import names
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_connector, complete_source
+from cdc_assets.cli.experimental import tell_experimental
 from cdc_assets.cli.output_formats import Format, Output, print_document, print_rows
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ def get(
     """List what there is, failed first. Connectors include those that the registry does not know (foreign)."""
     from cdc_assets.resources.platform import Platform
 
-    rows = _READERS[kind](Platform(), chosen_sources(sources or ()))
+    chosen = chosen_sources(sources or ())
+    tell_experimental(chosen)
+    rows = _READERS[kind](Platform(), chosen)
     if sources and kind is Listable.connectors:
         rows = [row for row in rows if set(row["source"].split(", ")) & set(sources)]
     print_rows(rows, output, narrow=NARROW[kind.value])

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from cdc_assets import names, settings
 from cdc_assets.cli.exit_codes import report_errors
+from cdc_assets.cli.experimental import tell_experimental
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.reconcile_histories import print_history, prove_histories
 from cdc_assets.errors import ON_PURPOSE
@@ -78,6 +79,7 @@ def reconcile(
         picked = _selection(chosen or [])
         asked = _Asked(_share(share), timeout, ComparisonMethod(two_step, standby, view), mend and not dry_run)
         _check_method(asked, [source for source, _ in picked])
+        tell_experimental(source for source, _ in picked)
         settings.export_stack_environment()
         platform = Platform()
         results = [result for source, tables in picked for result in _prove_source(platform, source, tables, asked)]

@@ -9,6 +9,7 @@ import typer
 
 from cdc_assets import settings
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
+from cdc_assets.cli.experimental import tell_experimental
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.errors import RemovalError
 from cdc_assets.removal.words import GO, STAY, PartsChosen
@@ -45,6 +46,7 @@ def remove(
     if declared is None:
         chosen_sources([source])
         return
+    tell_experimental([declared.source])
     rows = plan(declared.source, choice)
     if not is_data(output):
         _print_plan(f"{source}, declared in {declared.file}", rows)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
+from cdc_assets.cli.experimental import tell_experimental
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.quantity import quantity
 
@@ -37,6 +38,7 @@ def snapshot(
     from cdc_assets.resources.platform import Platform
 
     (declared,) = chosen_sources([source])
+    tell_experimental([declared])
     chosen = _registry_names(declared, tables)
     refuse_kind(declared)
     reading = Reading(chosen, "blocking" if blocking else "incremental", where.strip())

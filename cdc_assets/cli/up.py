@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_assets import settings
+from cdc_assets.cli.experimental import tell_experimental
 from cdc_assets.cli.progress import Components, console, download_bar
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.stack import start
@@ -27,6 +28,7 @@ from cdc_assets.stack.state import HEALTHY, StackState
 
 if TYPE_CHECKING:
     from cdc_assets.cli import main_job
+    from cdc_assets.registry.models import BaseSource
 
 _DEFINITIONS_SECONDS = 120
 
@@ -45,7 +47,9 @@ def up(
     """Start everything, wait until it is healthy, and run the main job."""
     home = Home(settings.home())
     began = time.monotonic()
-    names = _sources_with(examples=examples)
+    declared = _sources_with(examples=examples)
+    tell_experimental(declared)
+    names = [source.name for source in declared]
     _check_user_definitions()
     _check_packages(home)
     _fetch_missing_jars()
@@ -105,13 +109,13 @@ def _fetch_missing_jars() -> None:
             start.fetch_jars(jars, advance)
 
 
-def _sources_with(*, examples: bool) -> list[str]:
-    """The names of the declared sources, with or without the examples of ours."""
+def _sources_with(*, examples: bool) -> tuple[BaseSource, ...]:
+    """The declared sources, with or without the examples of ours."""
     from cdc_assets.registry_files.loader import load_sources
     from cdc_assets.stack.examples import declare_examples
 
     declare_examples(declared=examples)
-    return [source.name for source in load_sources(settings.sources_folder())]
+    return load_sources(settings.sources_folder())
 
 
 def _check_user_definitions() -> None:

@@ -14,17 +14,21 @@ from cdc_assets.registry.models import BaseSource, CapturedSource
 
 def capture_config(source: CapturedSource) -> dict[str, str]:
     """The whole config of the source's capturing connector."""
-    return with_settings(
-        with_topics(_with_tables_of_ours(source, config_of_kind(source)), topic_routes(source)),
-        source.capture.settings,
-        _patterns_by_name(source),
-    )
+    config = with_topics(_with_tables_of_ours(source, config_of_kind(source)), topic_routes(source))
+    return with_settings(config, source.capture.settings, _patterns_by_name(source, config))
 
 
-def _patterns_by_name(source: CapturedSource) -> dict[str, str]:
+def _patterns_by_name(source: CapturedSource, config: Mapping[str, str]) -> dict[str, str]:
     """What a list of tables that is not ours must name too, with our pattern for it."""
-    signals = [] if source.capture.settings.get(SIGNALS, "") is None else [names.signal_table(source)]
-    return {".".join(table): exact_pattern(*table) for table in (*(table.id for table in source.tables), *signals)}
+    takes_signals = source.capture.settings.get(SIGNALS, config.get(SIGNALS)) is not None
+    signals = [names.signal_table(source)] if takes_signals else []
+    pattern_of = _pattern_of(source)
+    return {".".join(table): pattern_of(*table) for table in (*(table.id for table in source.tables), *signals)}
+
+
+def _pattern_of(source: CapturedSource) -> Callable[..., str]:
+    """Where a server or a store compares names, or takes the pattern itself, the plain one stays."""
+    return table_pattern if kind_of(source).plain_patterns else exact_pattern
 
 
 def config_of_kind(source: CapturedSource) -> dict[str, str]:
@@ -45,9 +49,8 @@ def _with_tables_of_ours(source: CapturedSource, config: dict[str, str]) -> dict
         config["signal.enabled.channels"] = "source"
         config[SIGNALS] = names.collection(source, parse_table(signals))
     listed = "table.include.list" if "table.include.list" in config else "collection.include.list"
+    pattern_of = _pattern_of(source)
     for table in (parse_table(name) for name in (source.reconciliation.marker, signals) if name):
-        # Where a server or a store compares names, or takes the pattern itself, the plain one stays.
-        pattern_of: Callable[..., str] = table_pattern if kind_of(source).plain_patterns else exact_pattern
         more = {listed: pattern_of(*table), "database.include.list": pattern_of(table.schema)}
         config |= {
             key: ",".join(dict.fromkeys([*config[key].split(","), pattern])) for key, pattern in more.items() if key in config

@@ -17,8 +17,7 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
     database = expect(source.database, SqlServer)
     return {
         **common.base_settings(source, "sqlserver.SqlServerConnector"),
-        **common.database_settings(database),
-        **({"database.instance": database.instance} if database.instance else {}),
+        **_address(database),
         "database.names": database.dbname,
         "database.encrypt": str(database.encrypt).lower(),
         "database.trustServerCertificate": str(database.trust_server_certificate).lower(),
@@ -31,3 +30,15 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         **common.value_settings(source.values),
         **common.record_settings(source),
     }
+
+
+def _address(database: SqlServer) -> dict[str, str]:
+    """By the instance or by the port: Microsoft's driver does not look at an instance that has a port beside it.
+
+    https://learn.microsoft.com/sql/connect/jdbc/building-the-connection-url
+    """
+    found = common.database_settings(database)
+    if database.instance is None:
+        return found
+    del found["database.port"]
+    return {**found, "database.instance": database.instance}

@@ -133,6 +133,7 @@ SQLSERVER = Kind(
     preflight=Part("cdc_assets.preflight.sqlserver_inspection:inspect"),
     carry=Part("cdc_assets.volumetry.marker_row:carry_by_row"),
     onboarding=Part("cdc_assets.onboarding.kinds.sqlserver:SqlServerKind"),
+    adoption=Part("cdc_assets.adoption.sqlserver_adoption:SqlServerAdoption"),
     **_IN_PAGES,
 )
 ORACLE = Kind(

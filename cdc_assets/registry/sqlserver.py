@@ -13,6 +13,7 @@ from cdc_assets.registry.declared import DatabaseKind
 class SqlServer(DatabaseKind):
     """Host, port and user may be `{env: NAME}`. The password is a secret. Experimental: not run against a server.
 
+    With `instance` the server is asked for that instance's port, and `port` is not used.
     `snapshot_isolation: snapshot` reads all tables as of one moment and locks nobody out. It needs
     ALLOW_SNAPSHOT_ISOLATION. `repeatable_read` holds locks on what it has read. `read_only_replica` reads an Always On
     secondary. Changes come from the tables' capture instances: preflight says which are missing.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,16 @@ from cdc_assets.adoption.adopt import Adoption, look, write
 from cdc_assets.adoption.postgresql_adoption import PostgresAdoption
 from cdc_assets.adoption.source_block import FoundAtSource
 from cdc_assets.connectors.capture import capture_config
+from cdc_assets.connectors.declared_connectors import declared_connectors
+from cdc_assets.connectors.difference import difference_of
 from cdc_assets.connectors.mirrormaker2 import mirror_config
 from cdc_assets.connectors.unchanged_value import settle
 from cdc_assets.errors import AdoptionError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry_files.loader import load_source
-from cdc_assets.resources.connect import ConnectorOverview, ConnectorStatus
-from cdc_assets.resources.kafka import Record, TopicState
+from cdc_assets_tests.adoption.scripted_stack import MIRROR, Cluster, Stack
 
-BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 CAPTURE = {
     "name": "erp-connector",
     "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -35,19 +34,6 @@ CAPTURE = {
     "topic.prefix": "erp-prod",
     "table.include.list": "public.orders",
     "value.converter.schemas.enable": "false",
-}
-MIRROR = {
-    "name": "mm-data-lake-v4",
-    "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
-    "source.cluster.alias": "onprem",
-    "target.cluster.alias": "data-lake",
-    "source.cluster.bootstrap.servers": "core:9092",
-    "target.cluster.bootstrap.servers": "lake:9092",
-    "topics": r"erp-prod\..*",
-    "consumer.isolation.level": "read_committed",
-    "key.converter": BYTES,
-    "value.converter": BYTES,
-    "header.converter": BYTES,
 }
 DEFAULTS = {
     "slot.name": "debezium",
@@ -67,73 +53,6 @@ DEFAULTS = {
     "exactly.once.support": "requested",
     "tasks.max": "1",
 }
-EVENT = json.dumps({"op": "c", "source": {"lsn": 1}, "after": {"id": 1}}).encode()
-
-
-class Worker:
-    """A Connect cluster of one connector."""
-
-    def __init__(self, config: Mapping[str, str] | None) -> None:
-        self.found, self.url = config, "http://connect"
-
-    def config(self, name: str) -> Mapping[str, str] | None:
-        return self.found if self.found and self.found["name"] == name else None
-
-    def overview(self) -> dict[str, ConnectorOverview]:
-        return {self.found["name"]: ConnectorOverview(self.found["name"], "source", dict(self.found), None)} if self.found else {}
-
-    def status(self, name: str) -> ConnectorStatus:
-        return ConnectorStatus.parse(name, {"connector": {"state": "RUNNING"}, "tasks": [{"id": 0, "state": "RUNNING"}]})
-
-    def offsets(self, _: str) -> list[dict[str, Any]]:
-        return [{"partition": {"server": "erp-prod"}, "offset": {"lsn": 42}}]
-
-    def default_values(self, plugin: str) -> dict[str, str]:
-        return DEFAULTS if "postgresql" in plugin else {}
-
-    def password_keys(self, _: str) -> frozenset[str]:
-        return frozenset({"database.password"})
-
-
-class Cluster:
-    """Topics of one record each; the first offset of what has been `cut` is gone."""
-
-    bootstrap = "kafka:9092"
-
-    def __init__(self, *topics: str, cut: int = 0, policy: str = "delete", retention: str = "604800000") -> None:
-        self._topics, self._begin = topics, cut
-        self._config = {"cleanup.policy": policy, "retention.ms": retention}
-
-    def states(self, topics: list[str]) -> dict[str, TopicState]:
-        return {name: TopicState(name, "id", {0: (self._begin, self._begin + 1)}) for name in topics if name in self._topics}
-
-    def topic_configs(self, topics: list[str]) -> dict[str, dict[str, str]]:
-        return dict.fromkeys(topics, self._config)
-
-    def records(self, _: str, ranges: Mapping[int, tuple[int, int]]) -> list[Record]:
-        return [Record(0, ranges[0][0], 0, b"{}", EVENT, ())]
-
-    def existing(self, topics: list[str]) -> set[str]:
-        return {name for name in topics if name in self._topics}
-
-
-class Stack:
-    """A platform of these parts."""
-
-    def __init__(self, capture: Mapping[str, str], mirror: Mapping[str, str] | None, core: Cluster, lake: Cluster) -> None:
-        self._connects, self._clusters = (Worker(capture), Worker(mirror)), (core, lake)
-
-    def core_connect(self, cluster: str) -> Worker:
-        return self._connects[0]
-
-    def lake_connect(self) -> Worker:
-        return self._connects[1]
-
-    def core_kafka(self, cluster: str) -> Cluster:
-        return self._clusters[0]
-
-    def lake_kafka(self) -> Cluster:
-        return self._clusters[1]
 
 
 @pytest.fixture(autouse=True)
@@ -157,7 +76,7 @@ def adopt(
     **how: Any,
 ) -> Adoption:
     core, lake = core or Cluster("erp-prod.public.orders"), lake or Cluster("onprem.erp-prod.public.orders")
-    return look(Stack(capture, mirror, core, lake), "erp-connector", folder, source="erp", **how)  # type: ignore[arg-type]
+    return look(Stack(capture, mirror, core, lake, defaults=DEFAULTS), "erp-connector", folder, source="erp", **how)  # type: ignore[arg-type]
 
 
 def written(found: Adoption) -> CapturedSource:
@@ -238,13 +157,28 @@ def test_a_mirror_is_found_by_what_it_carries(tmp_path: Path, changed: dict[str,
     assert told in str(caught.value)
 
 
+def test_strimzi_s_mirror_is_taken_over_and_can_stay_git_s(tmp_path: Path) -> None:
+    """A KafkaMirrorMaker2 names its connector after its clusters; as its REST service tells it, without Strimzi."""
+    mirror = {**MIRROR, "name": "onprem->data-lake.MirrorSourceConnector", "topics": r"^(?:erp-prod\..*)$"}
+    capture = {**CAPTURE, "database.password": "${secrets:kafka/cdc-secrets:erp_password}"}
+    found = adopt(tmp_path, capture, mirror)
+    assert mirror_config(written(found)) == mirror
+    text = found.file.read_text().replace("mirror:\n", "managed_by: gitops\nmirror:\n  resource: connector\n")
+    found.file.write_text(text)
+    stack = Stack(capture, mirror, Cluster(), Cluster(), defaults=DEFAULTS)
+    declared = declared_connectors([load_source(found.file)])
+    asked = [(stack.core_connect("") if each.cluster == "core" else stack.lake_connect(), each) for each in declared]
+    differences = [difference_of(worker, each.source, each.config) for worker, each in asked]  # type: ignore[arg-type]
+    assert [(each.name, each.summary) for each in differences] == [(capture["name"], "same"), (mirror["name"], "same")]
+
+
 def test_a_second_mirror_never_fills_the_same_copies(tmp_path: Path) -> None:
     with pytest.raises(AdoptionError, match=r"core.erp-prod.public.orders at kafka:9092: filled by no connector"):
         adopt(tmp_path, mirror=None, lake=Cluster("core.erp-prod.public.orders"))
     write(adopt(tmp_path))
     other = {**CAPTURE, "name": "erp-connector", "slot.name": "other", "publication.name": "other"}
     with pytest.raises(AdoptionError, match="declared already, by source erp"):
-        look(Stack(other, MIRROR, Cluster(), Cluster()), "erp-connector", tmp_path, source="two")  # type: ignore[arg-type]
+        look(Stack(other, MIRROR, Cluster(), Cluster(), defaults=DEFAULTS), "erp-connector", tmp_path, source="two")  # type: ignore[arg-type]
 
 
 def test_topics_keep_what_they_keep_and_lacks_are_told(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_secrets_are_kept_and_never_written() -> None:
         (
             {"connector.class": "io.debezium.connector.oracle.OracleConnector"},
             "RUNNING",
-            "takes over those of kind postgresql, mariadb, mysql only",
+            "takes over those of kind postgresql, mariadb, mysql, sqlserver only",
         ),
         ({"connector.class": "io.debezium.connector.postgresql.PostgresConnector"}, "STOPPED", "does not run (STOPPED"),
         (

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 
 import dagster as dg
 import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from cdc_assets import names
+from cdc_assets.defs.assets.topics import build_topic_assets
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry_files.loader import load_source
@@ -67,3 +69,15 @@ def test_a_mirror_of_tables_without_a_row_is_not_waited_for(cdc: Cdc) -> None:
     assert "whole-mirror: created, RUNNING, 0 tasks" in said
     assert "they come with their first record" in said
     assert "PostgreSQL" not in said
+
+
+def test_a_tables_own_retention_is_that_of_its_topic(cdc: Cdc) -> None:
+    """As the broker itself tells it: made so, and brought so where the topic is there."""
+    admin = AdminClient({"bootstrap.servers": cdc.live.bootstrap})
+    for declared, kept in (("retention: 30d", 30), ("retention: 31d", 31)):
+        cdc.declare(f"public.whole, {declared}", "public.beside")
+        topics = build_topic_assets(load_source(cdc.folder / "whole.yaml"))
+        assert dg.materialize([topics], resources={"platform": PlatformResource()}).success
+        asked = [ConfigResource(ConfigResource.Type.TOPIC, f"whole.public.{name}") for name in ("whole", "beside")]
+        found = admin.describe_configs(asked)
+        assert [int(found[each].result()["retention.ms"].value) / 86_400_000 for each in asked] == [kept, 7]

@@ -151,8 +151,21 @@ def test_a_kind_that_met_no_server_is_called_experimental_wherever_it_is_met(
     without_clusters(monkeypatch)
     monkeypatch.setitem(sys.modules, "oracledb", None)
     runner = CliRunner()
-    for arguments in (["apply", "erp", "--dry-run"], ["onboard", "erp", "SALES.LINES", "--dry-run"]):
-        assert f"cdc: erp: {said}" in runner.invoke(app, arguments).output, arguments
+    monkeypatch.setattr("cdc_assets.connectors.inventory.connector_rows", lambda *_: [])
+    monkeypatch.setattr("cdc_assets.cli.up._check_packages", lambda _: sys.exit("nothing is started here"))
+    for arguments in (
+        ["apply", "erp", "--dry-run"],
+        ["diff", "erp", "-o", "json"],
+        ["get", "connectors", "-o", "json"],
+        ["onboard", "erp", "SALES.LINES", "--dry-run"],
+        ["reconcile", "erp"],
+        ["remove", "erp", "--dry-run"],
+        ["snapshot", "erp", "SALES.ORDERS", "--dry-run"],
+        ["up", "--no-examples"],
+    ):
+        result = runner.invoke(app, arguments)
+        assert f"cdc: erp: {said}" in result.stderr, arguments
+        assert said not in result.stdout, arguments
     assert f"erp: {said}" in runner.invoke(app, ["preflight", "erp"]).output
     (report,) = json.loads(runner.invoke(app, ["preflight", "erp", "-o", "json"]).stdout)
     assert report["experimental"] == said
