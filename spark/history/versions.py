@@ -13,9 +13,6 @@ from spark.silver.changes import key_slots, slot
 from spark.silver.fold import POSITION, mark_problems, rest_slots
 from spark.specs import META, VALID, SilverSpec
 
-TRACKED = "cdc.track_history"
-"""The property of a history that keeps, as JSON, the columns whose changes made a version when it began (none: all)."""
-
 
 def versions(changes: DataFrame, spec: SilverSpec, truncates: list[str]) -> DataFrame:
     """The versions that these changes make: all there are of their keys, or those from a row of the history on, which has the
