@@ -139,7 +139,8 @@ def offsets_at_slot(source: Source, offsets: Sequence[Mapping[str, Any]]) -> lis
     slot = IncarnationDatabase(expect(source.database, Database)).facts(names.slot_name(source), names.witness_table(source)).slot
     at = lsn_bytes(str(slot["confirmed_flush_lsn"])) if slot and slot.get("confirmed_flush_lsn") else 0
     return [
-        dict(entry) if log_position([entry]) >= at else moved for entry, moved in zip(offsets, offsets_at(offsets, at), strict=True)
+        dict(entry) if log_position([entry]) >= at else moved
+        for entry, moved in zip(offsets, offsets_at(offsets, at), strict=True)
     ]
 
 

@@ -15,8 +15,7 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry.schema_changes import SchemaChanges
 from cdc_assets.resources.delta_log import silver_committed
 from cdc_assets.resources.schema_ledger import ledger_of_history
-from spark.schema.column_ledger import ColumnLedger
-from spark.schema.difference import DROPPED, DROPPED_NUMBER
+from spark.schema.column_ledger import DROPPED, DROPPED_NUMBER, ColumnLedger
 from spark.schema.fold_rules import FoldRules, rule_changes
 
 _KEEP_ROWS = frozenset({"r", "c", "u"})

@@ -24,8 +24,7 @@ from spark.delta.topic_commits import all_schema_ids
 from spark.history.tail import may_have_truncates, truncate_positions
 from spark.positions.layout import epoch_prefix, snapshot_of
 from spark.schema import generation
-from spark.schema.column_ledger import ColumnLedger, place_of
-from spark.schema.difference import DROPPED
+from spark.schema.column_ledger import DROPPED, ColumnLedger, place_of
 from spark.schema.evolution import read_ledger
 from spark.schema.fold_rules import TRACKED, FoldRules, rule_changes
 from spark.schema.policy import EVOLVE, SchemaChangePolicy

@@ -17,6 +17,10 @@ from spark.schema.fold_rules import FoldRules
 from spark.specs import Column, Order
 
 PROPERTY = "cdc.schema"
+DROPPED = "\x00"
+"""Before the field's name of a renamed column that is kept: no event has such a field."""
+DROPPED_NUMBER = -1
+"""The number of a column that the source no longer has."""
 _STREAMED = "1"
 _DEFAULTS = {f.name: f.default for f in fields(Column)}
 
@@ -96,7 +100,7 @@ class ColumnLedger:
     def of_source(self) -> tuple[Column, ...]:
         """The columns that the source had when it was last asked, under its names."""
         newest = {c.event_field: c for c in sorted(self.columns, key=lambda c: c.since)}
-        own = [c for c in newest.values() if (c.number is None or c.number > 0) and not c.event_field.startswith("\x00")]
+        own = [c for c in newest.values() if (c.number is None or c.number > 0) and not c.event_field.startswith(DROPPED)]
         return tuple(replace(c, name=c.event_field, field="", formerly=(), since="") for c in own)
 
     def holding(self, field: str) -> tuple[str, ...]:

@@ -12,17 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark.errors import RebuildNeededError, SchemaMismatchError
-from spark.schema.column_ledger import ColumnChange
+from spark.schema.column_ledger import DROPPED, DROPPED_NUMBER, ColumnChange
 from spark.schema.policy import EVOLVE, HALT, IGNORE, SchemaChangePolicy, rebuild_command
 from spark.schema.side_columns import side_name
 from spark.specs import Column, SilverSpec
 from spark.types.missing import missing_leaf
 from spark.types.type_rules import lake_type
 
-DROPPED = "\x00"
-"""Before the field's name of a renamed column that is kept: no event has such a field."""
-DROPPED_NUMBER = -1
-"""The number of a column that the source no longer has."""
 _ORDER = {"smallint": 0, "int": 1, "bigint": 2}
 _DECIMAL = re.compile(r"^decimal\((\d+),(\d+)\)$")
 

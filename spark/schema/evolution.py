@@ -111,13 +111,13 @@ def compare_columns(old: ColumnLedger, spec: SilverSpec, *, after: str) -> Colum
     )
     _same_key(ledger, effective, renamed)
     made_by = add_rules(ledger.made_by, FoldRules.of(effective), ledger.tracking())
-    ledger = replace(ledger, made_by=made_by, left_out=_left_out(ledger, spec, wanted))
+    ledger = replace(ledger, made_by=made_by, left_out=_columns_out(ledger, spec, wanted))
     same = effective.columns == ledger.columns and effective.orders == ledger.orders
     settled = old == ledger and same and not wanted.changes and set(ledger.keys) == set(effective.keys)
     return ColumnComparison(effective, ledger, wanted, renewed, settled)
 
 
-def _left_out(ledger: ColumnLedger, spec: SilverSpec, wanted: SchemaPlan) -> tuple[str, ...]:
+def _columns_out(ledger: ColumnLedger, spec: SilverSpec, wanted: SchemaPlan) -> tuple[str, ...]:
     """Columns of the source that the table has not, or has not had all the time."""
     of_source = {*spec.excluded, *(c.name for c in spec.columns)}
     return tuple(sorted({*ledger.left_out, *spec.excluded, *wanted.ignored} & of_source))

@@ -66,9 +66,9 @@ def rule_changes(made_by: Sequence[FoldRules], now: FoldRules, columns: Collecti
     if now.truncate != _STOPS:
         rules.append(("truncate", [each.truncate for each in made_by if each.truncate != _STOPS], now.truncate))
     rules.append(("rows told apart by", [each.told_by for each in made_by], now.told_by))
-    tracked = [_tracked(each.track_history, columns) for each in made_by if each.track_history is not None]
+    tracked = [_column_text(each.track_history, columns) for each in made_by if each.track_history is not None]
     if now.track_history is not None:
-        rules.append(("tracked columns", tracked, _tracked(now.track_history, columns)))
+        rules.append(("tracked columns", tracked, _column_text(now.track_history, columns)))
     for rule, known, declared in rules:
         if declared and {*known} - {"", declared}:
             yield RuleChange(rule, " and ".join(dict.fromkeys(filter(None, known))), declared)
@@ -80,6 +80,6 @@ def add_rules(made_by: tuple[FoldRules, ...], now: FoldRules, columns: Collectio
     return made_by if not made_by or next(same, None) else (*made_by, now)
 
 
-def _tracked(names: Sequence[str], columns: Collection[str]) -> str:
+def _column_text(names: Sequence[str], columns: Collection[str]) -> str:
     """`(a, b)`; all of the columns where none is named."""
     return f"({', '.join(sorted({*columns} & {*names} if names else {*columns}))})"

@@ -21,7 +21,7 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.schema_ledger import ledger_of, rows_up_to, rows_without_value
 from cdc_assets.tables.portability import portability_findings
 from cdc_assets.tables.replay_offer import replay_offer
-from spark.schema.column_ledger import ColumnLedger, diff
+from spark.schema.column_ledger import ColumnLedger, diff, place_of
 
 NAME = "schema"
 WARN = dg.AssetCheckSeverity.WARN
@@ -42,33 +42,38 @@ def schema_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckR
     ledger = ledger_of(path)
     if ledger is None or not ledger.history:
         return check_result(key, True, "there is no table yet, or none with a schema ledger", {}, severity=WARN)
-    found = [*_rows_from_before(path, ledger), *filter(None, [replay_offer(lake, source, table, ledger)])]
+    found = [*_rows_from_before(source, table, path, ledger), *filter(None, [replay_offer(lake, source, table, ledger)])]
     found += portability_findings(lake, source, table)
     last = ledger.history[-1]
     what = "; ".join(found) or f"schema {last.version} since {last.at}: {'; '.join(diff(last))}"
     return check_result(key, not found, what, _metadata(ledger), severity=WARN)
 
 
-def _rows_from_before(path: str, ledger: ColumnLedger) -> Iterator[str]:
+def _rows_from_before(source: BaseSource, table: Table, path: str, ledger: ColumnLedger) -> Iterator[str]:
     """Rows of a table that was another one, and rows without a value that the source may have."""
     renewals = ledger.renewals()
     old = rows_up_to(path, renewals[-1]) if renewals else 0
     if old != 0:
-        yield _what_remains(ledger, "some rows" if old is None else f"at least {quantity(old, 'row')}")
+        rows = "some rows" if old is None else f"at least {quantity(old, 'row')}"
+        yield _what_remains(ledger, rows, _way_out(source, table, ledger))
     waiting = {c: n for c, after in ledger.gaps_by_column().items() if (n := rows_without_value(path, c, after)) != 0}
     if waiting:
         said = ", ".join(f"{c} ({'rows unknown' if n is None else quantity(n, 'row')})" for c, n in waiting.items())
         yield f"older rows have no value in {said}: have Debezium read the table again (an incremental snapshot)"
 
 
-def _what_remains(ledger: ColumnLedger, rows: str) -> str:
+def _way_out(source: BaseSource, table: Table, ledger: ColumnLedger) -> str:
+    """What takes the rows of a table away that was dropped. Where the source's log tells of the DROP, bronze has the order."""
+    if (table.schema_changes or source.schema_changes).drop_table == "evolve" and place_of(ledger.generation, ""):
+        return f"cdc replay {source.name} {names.table_name(table)} takes them away, as drop_table: evolve says"
+    return "have Debezium read it whole (docs/explanation/schema-changes.md), or declare drop_table: ignore"
+
+
+def _what_remains(ledger: ColumnLedger, rows: str, way_out: str) -> str:
     """What became of the table at last, and how many rows are from before."""
     newest = [c for entry in ledger.history for c in entry.changes if c.kind in ("drop_table", "drop_partition")][-1]
     if newest.kind == "drop_table":
-        return (
-            f"the table was dropped and made again at the source, and {rows} of the one before stayed: have Debezium read it "
-            "whole (docs/explanation/schema-changes.md), or declare drop_table: ignore"
-        )
+        return f"the table was dropped and made again at the source, and {rows} of the one before stayed: {way_out}"
     return (
         f"{newest.was} of the table: dropped, detached, truncated or rewritten at the source, which no event tells of; cdc "
         f"reconcile tells whether rows of theirs are left ({rows} may be): to take them away, have Debezium read the table whole "
