@@ -41,8 +41,8 @@ def record_birth(session: SparkSession, spec: SilverSpec, facts: Mapping[str, st
 
 def first_ledger(spec: SilverSpec) -> ColumnLedger:
     """The ledger of a table that begins with the spec's columns."""
-    rules = {"where": spec.where, "made_by": (FoldRules.of(spec),), "left_out": spec.excluded}
-    return replace(_born(spec.columns), keys=spec.keys, generation=spec.generation, **rules)
+    born = replace(_born(spec.columns), keys=spec.keys, generation=spec.generation, where=spec.where)
+    return replace(born, made_by=(FoldRules.of(spec),), left_out=spec.excluded)
 
 
 def at_birth(spec: SilverSpec) -> SilverSpec:
