@@ -22,7 +22,6 @@ MAX_EPOCH = 0xFFFF
 DELETES = ("hard", "soft")
 TRUNCATES = ("apply", "soft", "ignore", "halt")
 WITHOUT_KEY = ("append", "multiset")
-"""The envelopes whose deletes and updates hold the row as it was."""
 
 META = ("_cdc_position", "_cdc_op", "_cdc_source_ts", "_cdc_tx_id")
 DELETED = "_cdc_deleted"
@@ -188,7 +187,7 @@ class SilverSpec(JsonSpec):
     log of its last DROP or CREATE (all of these places are `drops`); `renewed` and `orders` are the job's own (spark.schema);
     an order is a position up to which events are older than it, and the columns by name and number.
     `portable`: the table gets no feature of Delta that other readers than Spark and delta-rs may lack. `past`: see bronze/held.
-    `where`: the rows that the table has (none: all of them; spark.silver.row_filter).
+    `where`: the rows that the table has (none: all of them; spark.silver.row_filter). `excluded`: columns of the source left out.
     """
 
     source: str
@@ -220,6 +219,7 @@ class SilverSpec(JsonSpec):
     portable: bool = False
     past: str = ""
     where: tuple[RowCondition, ...] = ()
+    excluded: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]
@@ -263,7 +263,7 @@ class SilverSpec(JsonSpec):
         data = dict(_decode(cls, text))
         data["columns"] = tuple(Column.from_dict(c) for c in data.get("columns", ()))
         data["keys"] = tuple(data.get("keys", ()))
-        for name in ("track_history", "ignore_null_updates", "drops"):
+        for name in ("track_history", "ignore_null_updates", "drops", "excluded"):
             data[name] = tuple(data.get(name, ()))
         data["orders"] = tuple((after, tuple(map(tuple, columns))) for after, columns in data.get("orders", ()))
         data["where"] = tuple(RowCondition.from_dict(each) for each in data.get("where", ()))

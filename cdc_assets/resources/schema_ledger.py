@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources import delta_rows
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.delta_log import open_table
 from spark.delta.identifiers import double_quote, text_literal
 from spark.schema.column_ledger import ColumnLedger, ledger_in
+from spark.schema.fold_rules import TRACKED, FoldRules
 
 
 def ledger_of(path: str) -> ColumnLedger | None:
     """The table's ledger; None when there is no table, or none in it."""
     table = open_table(path)
     return None if table is None else ledger_in(table.metadata().configuration)
+
+
+def ledger_of_history(path: str) -> ColumnLedger | None:
+    """The same of a history. One that was born before ledgers kept rules has its tracked columns in a property of their own."""
+    table = open_table(path)
+    properties = {} if table is None else table.metadata().configuration
+    ledger = ledger_in(properties)
+    if ledger is None or ledger.made_by:
+        return ledger
+    return replace(ledger, made_by=FoldRules.of_property(properties.get(TRACKED, "")))
 
 
 def last_known(path: str, table: TableId, *, keyed: bool = True) -> CatalogueTable | None:

@@ -32,10 +32,11 @@ from spark.delta.lease import lend_to_spark
 from spark.delta.log import Commit, commit_of, fold_history, silver_folded
 from spark.delta.statement import execute
 from spark.history import tail as history_tail
-from spark.history.versions import TRACKED, VersionMerge, versions
+from spark.history.versions import VersionMerge, versions
 from spark.positions.layout import epoch_prefix
 from spark.schema import generation
 from spark.schema.evolution import align_columns, at_birth, record_birth
+from spark.schema.fold_rules import TRACKED
 from spark.silver import quarantine
 from spark.silver import table as silver_table
 from spark.silver.batch import SilverRun

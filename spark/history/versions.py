@@ -8,13 +8,10 @@ from pyspark.sql import functions as sf
 
 from spark.delta.conditions import any_of
 from spark.delta.identifiers import quote
-from spark.schema.difference import DROPPED
+from spark.schema.column_ledger import DROPPED
 from spark.silver.changes import key_slots, slot
 from spark.silver.fold import POSITION, mark_problems, rest_slots
 from spark.specs import META, VALID, SilverSpec
-
-TRACKED = "cdc.track_history"
-"""The property of a history that keeps, as JSON, the columns whose changes made a version when it began (none: all)."""
 
 
 def versions(changes: DataFrame, spec: SilverSpec, truncates: list[str]) -> DataFrame:

@@ -8,7 +8,6 @@ in common is how a record is read: its columns, the rows that it takes from othe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -23,12 +22,11 @@ from spark.delta.identifiers import quote, table_at
 from spark.delta.plan_depth import cut_plan
 from spark.delta.topic_commits import all_schema_ids
 from spark.history.tail import may_have_truncates, truncate_positions
-from spark.history.versions import TRACKED
 from spark.positions.layout import epoch_prefix, snapshot_of
 from spark.schema import generation
-from spark.schema.column_ledger import ColumnLedger, place_of
-from spark.schema.difference import DROPPED
+from spark.schema.column_ledger import DROPPED, ColumnLedger, place_of
 from spark.schema.evolution import read_ledger
+from spark.schema.fold_rules import TRACKED, FoldRules, rule_changes
 from spark.schema.policy import EVOLVE, SchemaChangePolicy
 from spark.silver import quarantine
 from spark.silver.changes import decode_changes, key_slots, slot
@@ -69,7 +67,7 @@ def records_lost(session: SparkSession, asked: Again) -> int:
 
 
 def other_columns_tracked(session: SparkSession, spec: SilverSpec, ledger: ColumnLedger | None) -> str:
-    """How the declared columns whose changes make a version differ from those of the history's begin; empty: in nothing.
+    """How the declared columns whose changes make a version differ from those that did until now; empty: in nothing.
 
     Columns that came or went since are left out: of an older version they say nothing.
     """
@@ -78,8 +76,9 @@ def other_columns_tracked(session: SparkSession, spec: SilverSpec, ledger: Colum
         return ""
     born = {c.column for entry in ledger.history[:1] for c in entry.changes}
     both = born & {c.name for c in spec.columns if not c.event_field.startswith(DROPPED)} - {*spec.keys}
-    was, now = (sorted(both & {*names} if names else both) for names in (json.loads(found.value), spec.track_history))
-    return "" if was == now else f"were {', '.join(was) or 'none'} when it began, and are {', '.join(now) or 'none'} now"
+    made_by = ledger.made_by or FoldRules.of_property(found.value)
+    changes = rule_changes(made_by, FoldRules(track_history=spec.track_history), both)
+    return next((f"were {change.was}, and are {change.now} now" for change in changes), "")
 
 
 def in_part(spec: SilverSpec, part: int, parts: int) -> Expression:

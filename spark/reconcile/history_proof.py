@@ -29,8 +29,7 @@ from spark.errors import quantity
 from spark.reconcile import history_again
 from spark.reconcile.history_again import Again, as_slots, in_part
 from spark.reconcile.row_text import RowText
-from spark.schema.column_ledger import ColumnLedger
-from spark.schema.difference import DROPPED
+from spark.schema.column_ledger import DROPPED, ColumnLedger
 from spark.schema.evolution import read_ledger
 from spark.schema.policy import rebuild_command
 from spark.silver import quarantine

@@ -3,7 +3,6 @@ schemas where that still goes together with them."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
@@ -12,10 +11,10 @@ from spark.delta.commits import Folded
 from spark.delta.identifiers import table_at
 from spark.envelopes.places import order_of, orders_with
 from spark.errors import RebuildNeededError
-from spark.history.versions import TRACKED
 from spark.kinds.row_conditions import conditions_text
 from spark.schema.column_ledger import ColumnLedger, diff
 from spark.schema.evolution import at_birth, compare_columns, first_ledger, read_ledger
+from spark.schema.fold_rules import TRACKED, FoldRules, rule_changes
 from spark.specs import Column, SilverSpec
 
 
@@ -41,14 +40,17 @@ def find_rules(session: SparkSession, spec: SilverSpec, before: Folded | None, *
     changes = [] if {*known.keys} == {*spec.keys} else [f"key: {_in_brackets(known.keys)} -> {_in_brackets(spec.keys)}"]
     if {*known.where} != {*spec.where}:
         changes.append(f"rows: {conditions_text(known.where)} -> {conditions_text(spec.where)}")
-    changes += _tracking(session, spec) if spec.track_history else []
+    now, made_by = FoldRules.of(spec), known.made_by or _tracking_at_birth(session, spec)
+    changes += [change.text for change in rule_changes(made_by, now, known.tracking())]
     if as_new:
         return _with_columns_of_today(spec, known, before, changes)
     try:
-        found = compare_columns(replace(known, keys=(), where=spec.where), spec, after=before.highest)
+        found = compare_columns(replace(known, keys=(), where=spec.where, left_out=()), spec, after=before.highest)
     except RebuildNeededError as reason:
         return _with_columns_of_today(spec, known, before, [*changes, f"columns as the source has them today: {reason}"])
-    ledger = found.next_ledger(after=before.highest)
+    ledger = replace(found.next_ledger(after=before.highest), made_by=(now,))
+    if came := sorted({*known.left_out} - {*ledger.left_out}):
+        changes.append(f"columns that were left out: {', '.join(came)}")
     changes += [line for entry in ledger.history[len(known.history) :] for line in diff(entry)]
     return TodaysRules(found.effective, ledger, tuple(changes))
 
@@ -73,13 +75,9 @@ def _with_former_names(column: Column, known: Column | None) -> Column:
     return replace(column, formerly=tuple(name for name in names if name != column.name))
 
 
-def _tracking(session: SparkSession, spec: SilverSpec) -> list[str]:
-    """Whether the columns whose changes make a version are others than those that the history began with."""
+def _tracking_at_birth(session: SparkSession, spec: SilverSpec) -> tuple[FoldRules, ...]:
     found = session.sql(f"SHOW TBLPROPERTIES {table_at(spec.path)} ('{TRACKED}')").first()
-    if found is None or not found.value.startswith("["):
-        return []
-    was = json.loads(found.value)
-    return [] if {*was} == {*spec.track_history} else [f"tracked: {_in_brackets(was)} -> {_in_brackets(spec.track_history)}"]
+    return FoldRules.of_property(found.value) if found is not None else ()
 
 
 def _in_brackets(names: object) -> str:

@@ -13,9 +13,14 @@ from typing import Any
 
 from spark.errors import CommitMetadataError, SpecError
 from spark.kinds.row_conditions import RowCondition
+from spark.schema.fold_rules import FoldRules
 from spark.specs import Column, Order
 
 PROPERTY = "cdc.schema"
+DROPPED = "\x00"
+"""Before the field's name of a renamed column that is kept: no event has such a field."""
+DROPPED_NUMBER = -1
+"""The number of a column that the source no longer has."""
 _STREAMED = "1"
 _DEFAULTS = {f.name: f.default for f in fields(Column)}
 
@@ -61,7 +66,8 @@ class ColumnLedger:
     `generation` is the table's number in the source's catalogue; `renewed`: it has become another table, whose full snapshot
     takes the place of all rows below it; what had been folded when that was seen. `orders`: those that the source's columns
     have had, the newest last, each with the position that it lies after; none as long as there was one only. `where`: the rows
-    that the table has.
+    that the table has. `made_by`: the rules that its rows were folded by since it was made (none: not known). `left_out`: columns
+    of the source that the registry has kept out of it; it may have got them since.
     """
 
     columns: tuple[Column, ...]
@@ -71,6 +77,8 @@ class ColumnLedger:
     renewed: str = ""
     orders: tuple[Order, ...] = ()
     where: tuple[RowCondition, ...] = ()
+    made_by: tuple[FoldRules, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     def grown(self, columns: Sequence[Column], changes: Sequence[ColumnChange], *, at: str, after: str) -> ColumnLedger:
         """With one entry more, or only with other columns where there is nothing to tell."""
@@ -92,13 +100,18 @@ class ColumnLedger:
     def of_source(self) -> tuple[Column, ...]:
         """The columns that the source had when it was last asked, under its names."""
         newest = {c.event_field: c for c in sorted(self.columns, key=lambda c: c.since)}
-        own = [c for c in newest.values() if (c.number is None or c.number > 0) and not c.event_field.startswith("\x00")]
+        own = [c for c in newest.values() if (c.number is None or c.number > 0) and not c.event_field.startswith(DROPPED)]
         return tuple(replace(c, name=c.event_field, field="", formerly=(), since="") for c in own)
 
     def holding(self, field: str) -> tuple[str, ...]:
         """The columns of the lake that hold the values of a source's column, newest first."""
         found = sorted((c for c in self.columns if c.event_field == field), key=lambda c: c.since, reverse=True)
         return tuple(c.name for c in found)
+
+    def tracking(self) -> set[str]:
+        """The columns whose tracking by a history can be compared: one that came or went since says nothing of older versions."""
+        born = {c.column for entry in self.history[:1] for c in entry.changes}
+        return born & {c.name for c in self.of_source()} - {*self.keys}
 
     def to_text(self) -> str:
         """As the property holds it."""
@@ -107,6 +120,8 @@ class ColumnLedger:
         facts: dict[str, Any] = {"keys": self.keys, "generation": self.generation, "renewed": self.renewed}
         facts |= {"column_orders": self.orders} if self.orders else {}
         facts |= {"where": [asdict(each) for each in self.where]} if self.where else {}
+        facts |= {"made_by": [asdict(each) for each in self.made_by]} if self.made_by else {}
+        facts |= {"left_out": self.left_out} if self.left_out else {}
         return json.dumps({"columns": columns, "history": history, **facts}, separators=(",", ":"))
 
     @classmethod
@@ -123,6 +138,8 @@ class ColumnLedger:
             facts = {name: data.get(name, "") for name in ("generation", "renewed")}
             orders = tuple((after, tuple(map(tuple, order))) for after, order in data.get("column_orders", ()))
             where = tuple(RowCondition.from_dict(each) for each in data.get("where", ()))
+            facts["made_by"] = tuple(FoldRules.from_dict(each) for each in data.get("made_by", ()))
+            facts["left_out"] = tuple(data.get("left_out", ()))
             return cls(columns, history, tuple(data.get("keys", ())), orders=orders, where=where, **facts)
         except (ValueError, KeyError, TypeError, SpecError) as error:
             raise CommitMetadataError(f"table property {PROPERTY} is not a schema ledger: {error}: {text[:200]}") from error

@@ -12,16 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark.errors import RebuildNeededError, SchemaMismatchError
-from spark.schema.column_ledger import ColumnChange
+from spark.schema.column_ledger import DROPPED, DROPPED_NUMBER, ColumnChange
 from spark.schema.policy import EVOLVE, HALT, IGNORE, SchemaChangePolicy, rebuild_command
+from spark.schema.side_columns import side_name
 from spark.specs import Column, SilverSpec
 from spark.types.missing import missing_leaf
 from spark.types.type_rules import lake_type
 
-DROPPED = "\x00"
-"""Before the field's name of a renamed column that is kept: no event has such a field."""
-DROPPED_NUMBER = -1
-"""The number of a column that the source no longer has."""
 _ORDER = {"smallint": 0, "int": 1, "bigint": 2}
 _DECIMAL = re.compile(r"^decimal\((\d+),(\d+)\)$")
 
@@ -38,6 +35,7 @@ class SchemaPlan:
     renamed: list[tuple[Column, list[Column]]] = field(default_factory=list)
     """New columns, each with those whose values it takes over, newest first: several, if its type has changed before."""
     widened: list[Column] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
 
 
 def plan(known: Sequence[Column], spec: SilverSpec, *, after: str) -> SchemaPlan:
@@ -105,6 +103,7 @@ def _add(answer: SchemaPlan, column: Column, held: Column | None, policy: Schema
     """`held`: the lake's column of that name, whose values are none of this one's."""
     _stop(policy.add, "add", column.name, "", column.source_type, spec)
     if policy.add == IGNORE:
+        answer.ignored.append(column.name)
         return
     filled = missing_leaf(column) is not None
     done = "filled with the source's default" if filled else "NULL in rows from before"
@@ -117,7 +116,7 @@ def _add(answer: SchemaPlan, column: Column, held: Column | None, policy: Schema
         answer.columns.append(column)
         answer.emptied.append(column)
     else:
-        side = replace(column, name=_side_name(column), field=column.name)
+        side = replace(column, name=side_name(column), field=column.name)
         done = f"values in {side.name}; {done}"
         answer.columns.append(side)
         answer.added.append(side)
@@ -184,16 +183,11 @@ def _side(answer: SchemaPlan, old: Column, new: Column, policy: SchemaChangePoli
     answer.columns.append(old)
     if policy.change == IGNORE:
         return
-    side = replace(new, name=_side_name(new), field=new.name, since=after or "0")
+    side = replace(new, name=side_name(new), field=new.name, since=after or "0")
     answer.columns.append(side)
     answer.added.append(side)
     done = f"values from now on in {side.name}"
     answer.changes.append(ColumnChange("change", old.name, old.source_type, new.source_type, done, unfilled=False))
-
-
-def _side_name(column: Column) -> str:
-    suffix = re.sub(r"[^a-z0-9]+", "_", lake_type(column).name).strip("_")
-    return f"{column.name}__{suffix}"
 
 
 def _rename(
@@ -234,8 +228,12 @@ def _keep(answer: SchemaPlan, known: Sequence[Column], taken: set[str], policy: 
     for old in known:
         gone = old.event_field not in taken and old.number != DROPPED_NUMBER and not old.event_field.startswith(DROPPED)
         if gone:
-            _stop(policy.drop, "drop", old.name, old.source_type, "", spec)
             done = "another column has its name now" if old.name in names else "kept, and no longer filled"
+            # The source has it still: nothing of its schema has changed that could halt.
+            if old.event_field in spec.excluded:
+                done = f"left out by except_column_list: {done}; {rebuild_command(spec)} --as-new takes it away"
+            else:
+                _stop(policy.drop, "drop", old.name, old.source_type, "", spec)
             answer.changes.append(ColumnChange("drop", old.name, old.source_type, "", done))
         if old.name in names:
             continue

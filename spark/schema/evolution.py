@@ -20,6 +20,7 @@ from spark.kinds.row_conditions import conditions_text
 from spark.schema import generation
 from spark.schema.column_ledger import PROPERTY, ColumnChange, ColumnLedger
 from spark.schema.difference import SchemaPlan, holders, keys, plan
+from spark.schema.fold_rules import FoldRules, add_rules
 from spark.schema.policy import EVOLVE, SchemaChangePolicy, rebuild_command
 from spark.schema.side_columns import newest_value
 from spark.specs import Column, SilverSpec
@@ -40,7 +41,8 @@ def record_birth(session: SparkSession, spec: SilverSpec, facts: Mapping[str, st
 
 def first_ledger(spec: SilverSpec) -> ColumnLedger:
     """The ledger of a table that begins with the spec's columns."""
-    return replace(_born(spec.columns), keys=spec.keys, generation=spec.generation, where=spec.where)
+    born = replace(_born(spec.columns), keys=spec.keys, generation=spec.generation, where=spec.where)
+    return replace(born, made_by=(FoldRules.of(spec),), left_out=spec.excluded)
 
 
 def at_birth(spec: SilverSpec) -> SilverSpec:
@@ -108,9 +110,17 @@ def compare_columns(old: ColumnLedger, spec: SilverSpec, *, after: str) -> Colum
         spec, columns=tuple(wanted.columns), keys=keys(wanted.columns, spec), renewed=ledger.renewed, orders=orders
     )
     _same_key(ledger, effective, renamed)
+    made_by = add_rules(ledger.made_by, FoldRules.of(effective), ledger.tracking())
+    ledger = replace(ledger, made_by=made_by, left_out=_columns_out(ledger, spec, wanted))
     same = effective.columns == ledger.columns and effective.orders == ledger.orders
     settled = old == ledger and same and not wanted.changes and set(ledger.keys) == set(effective.keys)
     return ColumnComparison(effective, ledger, wanted, renewed, settled)
+
+
+def _columns_out(ledger: ColumnLedger, spec: SilverSpec, wanted: SchemaPlan) -> tuple[str, ...]:
+    """Columns of the source that the table has not, or has not had all the time."""
+    of_source = {*spec.excluded, *(c.name for c in spec.columns)}
+    return tuple(sorted({*ledger.left_out, *spec.excluded, *wanted.ignored} & of_source))
 
 
 def _same_key(ledger: ColumnLedger, spec: SilverSpec, renamed: Mapping[str, str]) -> None:

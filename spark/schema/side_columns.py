@@ -9,9 +9,19 @@ What a row has is the first of them, from the newest on (spark.schema.difference
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+from spark.specs import Column
+from spark.types.type_rules import lake_type
+
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
+
+
+def side_name(column: Column) -> str:
+    """The name of the column of silver's for a type that one of the source's has got: `amount__string`."""
+    suffix = re.sub(r"[^a-z0-9]+", "_", lake_type(column).name).strip("_")
+    return f"{column.name}__{suffix}"
 
 
 def newest_value(columns: Sequence[tuple[str, str]], wanted: str) -> str:

@@ -17,6 +17,7 @@ from spark.delta.log import silver_folded
 from spark.schema.column_ledger import PROPERTY, ColumnLedger
 from spark.schema.difference import keys
 from spark.schema.evolution import set_properties
+from spark.schema.fold_rules import FoldRules
 from spark.silver import table as silver_table
 from spark.silver.changes import slot
 from spark.specs import SilverSpec
@@ -27,7 +28,8 @@ _META = "_cdc_position string, _cdc_op string, _cdc_source_ts timestamp, _cdc_tx
 
 def run(session: SparkSession, spec: SilverSpec, ledger: str) -> bool:
     """Make it, unless there is a table that has folded something; whether it is made. Killed in between, it is done again."""
-    told = ColumnLedger.from_text(ledger)
+    # All of its rows are still to be folded, by the rules of today.
+    told = replace(ColumnLedger.from_text(ledger), made_by=(FoldRules.of(spec),))
     with lend_to_spark(spec.path):
         before = silver_folded(session, spec.path)
         if before is not None and before.topics:
@@ -35,7 +37,7 @@ def run(session: SparkSession, spec: SilverSpec, ledger: str) -> bool:
         if before is None:
             wanted = replace(spec, columns=told.columns, keys=keys(told.columns, spec))
             _create(session, wanted)
-        set_properties(session, spec.path, {PROPERTY: ledger})
+        set_properties(session, spec.path, {PROPERTY: told.to_text()})
     return True
 
 

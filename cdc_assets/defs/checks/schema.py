@@ -2,10 +2,13 @@
 
 It warns and never fails a run: a change by the table's policy is no fault. It warns as long as a column that was added
 with a default that the catalogue no longer tells has NULLs in rows from before, and as long as rows are left of a table that
-was dropped and made again. It also warns of a table that is declared portable, and that some readers cannot read.
+was dropped and made again. It warns where the table was folded by other rules than those of the registry, and a replay would
+make another table. It also warns of a table that is declared portable, and that some readers cannot read.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import dagster as dg
 
@@ -17,13 +20,14 @@ from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.schema_ledger import ledger_of, rows_up_to, rows_without_value
 from cdc_assets.tables.portability import portability_findings
-from spark.schema.column_ledger import ColumnLedger, diff
+from cdc_assets.tables.replay_offer import replay_offer
+from spark.schema.column_ledger import ColumnLedger, diff, place_of
 
 NAME = "schema"
 WARN = dg.AssetCheckSeverity.WARN
 DESCRIPTION = (
-    "The table's schema and when it changed; warns while older rows lack a value that the source may have, and when a table that "
-    "is declared portable has features that some readers lack."
+    "The table's schema and when it changed; warns while older rows lack a value that the source may have, when rows were folded "
+    "by other rules than the registry has now, and when a table that is declared portable has features that some readers lack."
 )
 
 
@@ -38,31 +42,38 @@ def schema_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckR
     ledger = ledger_of(path)
     if ledger is None or not ledger.history:
         return check_result(key, True, "there is no table yet, or none with a schema ledger", {}, severity=WARN)
+    found = [*_rows_from_before(source, table, path, ledger), *filter(None, [replay_offer(lake, source, table, ledger)])]
+    found += portability_findings(lake, source, table)
     last = ledger.history[-1]
-    foreign = [*portability_findings(lake, source, table)]
-    waiting = {c: n for c, after in ledger.gaps_by_column().items() if (n := rows_without_value(path, c, after)) != 0}
+    what = "; ".join(found) or f"schema {last.version} since {last.at}: {'; '.join(diff(last))}"
+    return check_result(key, not found, what, _metadata(ledger), severity=WARN)
+
+
+def _rows_from_before(source: BaseSource, table: Table, path: str, ledger: ColumnLedger) -> Iterator[str]:
+    """Rows of a table that was another one, and rows without a value that the source may have."""
     renewals = ledger.renewals()
     old = rows_up_to(path, renewals[-1]) if renewals else 0
     if old != 0:
-        what = _what_remains(ledger, "some rows" if old is None else f"at least {quantity(old, 'row')}")
-    elif waiting:
+        rows = "some rows" if old is None else f"at least {quantity(old, 'row')}"
+        yield _what_remains(ledger, rows, _way_out(source, table, ledger))
+    waiting = {c: n for c, after in ledger.gaps_by_column().items() if (n := rows_without_value(path, c, after)) != 0}
+    if waiting:
         said = ", ".join(f"{c} ({'rows unknown' if n is None else quantity(n, 'row')})" for c, n in waiting.items())
-        what = f"older rows have no value in {said}: have Debezium read the table again (an incremental snapshot)"
-    elif foreign:
-        what = "; ".join(foreign)
-    else:
-        what = f"schema {last.version} since {last.at}: {'; '.join(diff(last))}"
-    return check_result(key, not waiting and old == 0 and not foreign, what, _metadata(ledger), severity=WARN)
+        yield f"older rows have no value in {said}: have Debezium read the table again (an incremental snapshot)"
 
 
-def _what_remains(ledger: ColumnLedger, rows: str) -> str:
+def _way_out(source: BaseSource, table: Table, ledger: ColumnLedger) -> str:
+    """What takes the rows of a table away that was dropped. Where the source's log tells of the DROP, bronze has the order."""
+    if (table.schema_changes or source.schema_changes).drop_table == "evolve" and place_of(ledger.generation, ""):
+        return f"cdc replay {source.name} {names.table_name(table)} takes them away, as drop_table: evolve says"
+    return "have Debezium read it whole (docs/explanation/schema-changes.md), or declare drop_table: ignore"
+
+
+def _what_remains(ledger: ColumnLedger, rows: str, way_out: str) -> str:
     """What became of the table at last, and how many rows are from before."""
     newest = [c for entry in ledger.history for c in entry.changes if c.kind in ("drop_table", "drop_partition")][-1]
     if newest.kind == "drop_table":
-        return (
-            f"the table was dropped and made again at the source, and {rows} of the one before stayed: have Debezium read it "
-            "whole (docs/explanation/schema-changes.md), or declare drop_table: ignore"
-        )
+        return f"the table was dropped and made again at the source, and {rows} of the one before stayed: {way_out}"
     return (
         f"{newest.was} of the table: dropped, detached, truncated or rewritten at the source, which no event tells of; cdc "
         f"reconcile tells whether rows of theirs are left ({rows} may be): to take them away, have Debezium read the table whole "

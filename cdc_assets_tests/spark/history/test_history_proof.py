@@ -176,9 +176,7 @@ def test_killed_behind_its_commit_the_heal_has_left_nothing_to_do(
 def test_what_bronze_cannot_prove_is_said_and_left_alone(session: SparkSession, tmp_path: Path) -> None:
     silver, step, lake = four_versions_each(session, tmp_path)
     changed = replace(proof_of(step, silver).again, spec=replace(step, track_history=("v",)))
-    assert why_not_folded(session, changed).startswith(
-        "the columns whose changes make a version were note, v when it began, and are v now"
-    )
+    assert why_not_folded(session, changed).startswith("the columns whose changes make a version were (note, v), and are (v) now")
     DeltaTable(lake.bronze_path).delete("offset < 3")
     (current,) = [row for row in rows(step.path) if row["id"] == 5 and row["_is_current"]]
     DeltaTable(step.path).update(predicate=f"_cdc_position = '{current['_cdc_position']}'", updates={"v": "'else'"})

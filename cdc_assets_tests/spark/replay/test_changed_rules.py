@@ -125,3 +125,35 @@ def test_a_column_of_except_column_list_stays_until_it_is_made_as_new(session: S
     table.fold()
     table.replay()
     assert [row["note"] for row in values(table.spec.path)] == ["unseen", "n"]
+
+
+@pytest.mark.all
+def test_a_key_for_a_table_that_had_none(session: SparkSession, tmp_path: Path) -> None:
+    table = ReplayedTable(session, tmp_path, keys=(), has_history=False)
+    table.send(sent(0, 0, 1, "one", "n", "c"), sent(1, 1, 1, "one", "again", "c"), sent(2, 2, 2, "two", "n", "c"))
+    table.spec = replace(table.spec, keys=("id",))
+    table.send(sent(3, 3, 2, "two", "noted", "u"))
+    # Without a replay: rows from before stay, several of one key.
+    assert [row["id"] for row in values(table.spec.path)].count(1) == 2
+    prepared, _ = table.replay()
+    assert "silver: rows told apart by: append -> key" in prepared.rules
+    assert sorted((row["id"], row["note"]) for row in values(table.spec.path)) == [(1, "again"), (2, "noted")]
+    assert table.compare().is_empty
+
+
+@pytest.mark.all
+def test_rows_of_a_table_that_was_dropped_where_the_log_tells(session: SparkSession, tmp_path: Path) -> None:
+    """`drop_table: evolve` after `lenient`. The place of the DROP is between the second event and the third."""
+    table = ReplayedTable(session, tmp_path, has_history=False)
+    table.spec = replace(table.spec, generation="0")
+    table.send(*FIRST[:2])
+    position = max(row["_cdc_position"] for row in rows(table.spec.path))
+    place = position.split(".1.")[0].partition(".")[2]
+    table.spec = replace(table.spec, generation=f"{place}.ffff", drops=(f"{place}.ffff",))
+    table.send(sent(2, 9, 3, "three", "n", "c"))
+    assert {row["id"] for row in rows(table.spec.path)} == {1, 2, 3}
+    table.spec = replace(table.spec, schema_changes={"drop_table": "evolve"})
+    table.fold()
+    assert {row["id"] for row in rows(table.spec.path)} == {1, 2, 3}
+    table.replay()
+    assert {row["id"] for row in rows(table.spec.path)} == {3}

@@ -71,6 +71,18 @@ class Again:
         (folder / f"{self.name}.yaml").write_text(self.chain.source.model_dump_json(exclude_unset=True, by_alias=True))
         self.monkeypatch.setenv("CDC_SOURCES", str(folder))
 
+    def through_dagster(self, **wanted: Any) -> Any:
+        """By the job `replay`, swapped in; its answer."""
+        config = {"ops": {"replay_table": {"config": {"source": self.name, "table": self.name, "dry_run": False, **wanted}}}}
+        with dg.DagsterInstance.ephemeral() as instance:
+            job, resources = build_replay_job(), {"platform": self.chain.platform}
+            assert job.execute_in_process(config, instance=instance, resources=resources).success
+            told = instance.get_latest_materialization_event(asset_key("silver", self.chain.source, self.chain.source.tables[0]))
+        assert told is not None
+        assert told.asset_materialization is not None
+        assert told.asset_materialization.metadata["cdc/replay_swapped"].value is True
+        return told.asset_materialization.metadata["cdc/replay"].value
+
     def cdc(self, *words: str) -> Any:
         result = CliRunner().invoke(app, ["replay", self.name, f"public.{self.name}", *words, "-o", "json"])
         assert result.exit_code == 0, (result.output, result.exception)
@@ -231,16 +243,60 @@ def test_another_key_goes_through_dagster(again: Again) -> None:
     again.run("UPDATE {t} SET amount = 9 WHERE id = 1", "DELETE FROM {t} WHERE id = 2")
     with pytest.raises(SparkRunError, match="cdc replay anew anew"):
         again.fold()
-    config = {"ops": {"replay_table": {"config": {"source": "anew", "table": "anew", "dry_run": False}}}}
-    with dg.DagsterInstance.ephemeral() as instance:
-        result = build_replay_job().execute_in_process(config, instance=instance, resources={"platform": again.chain.platform})
-        assert result.success
-        key = asset_key("silver", again.chain.source, again.chain.source.tables[0])
-        told = instance.get_latest_materialization_event(key)
-        assert told is not None
-        assert told.asset_materialization is not None
-        assert told.asset_materialization.metadata["cdc/replay_swapped"].value is True
-        answer: Any = told.asset_materialization.metadata["cdc/replay"].value
-        assert answer["rules"] == [f"{layer}: key: (id) -> (id, part)" for layer in ("silver", "history")]
+    answer = again.through_dagster()
+    assert answer["rules"] == [f"{layer}: key: (id) -> (id, part)" for layer in ("silver", "history")]
     again.fold()
+    assert again.in_silver() == current(again.past) == again.in_source()
+
+
+def break_rows(again: Again) -> dict[int, Any]:
+    """Three rows are changed by hand, in silver and in its history; what silver has in them then."""
+    for path, current_alone in ((again.chain.silver(again.name), ""), (again.past, " AND _is_current")):
+        DeltaTable(path).update(predicate=f"id IN (1, 2, 3){current_alone}", updates={"amount": "0"})
+    return {row[0]: row for row in again.in_silver() if row[0] < 4}
+
+
+def key_of(number: int) -> str:
+    return json.dumps({"id": number})
+
+
+@pytest.mark.parametrize("again", ["onlykeys"], indirect=True)
+def test_rows_of_keys_alone(again: Again) -> None:
+    right = {row[0]: row for row in again.in_source()}
+    wrong = break_rows(again)
+    done = again.cdc("--keys", "1", "--keys", key_of(2))
+    assert (done["chosen_keys"], done["swapped"]) == (2, True)
+    assert done["difference"]["silver"]["rows"]["changed"] == 2
+    assert again.in_silver() == current(again.past) == sorted((right | {3: wrong[3]}).values())
+    answer = again.through_dagster(keys=["3"])
+    assert answer["chosen_keys"] == 1
+    assert again.in_silver() == current(again.past) == again.in_source()
+
+
+@pytest.mark.parametrize("again", ["intime"], indirect=True)
+@pytest.mark.all
+def test_rows_with_an_event_in_a_time(again: Again) -> None:
+    """Of the three broken rows one has an event before the moment, one behind it."""
+
+    def now() -> str:
+        with again.chain.live.connection() as connection:
+            connection.execute(b"SELECT pg_sleep(0.1)")
+            (row,) = connection.execute(b"SELECT to_json(clock_timestamp() AT TIME ZONE 'UTC') #>> '{}'").fetchall()
+            connection.execute(b"SELECT pg_sleep(0.1)")
+        return f"{row[0]}Z"
+
+    first = now()
+    again.run("UPDATE {t} SET amount = amount + 1 WHERE id = 1")
+    middle = now()
+    again.run("UPDATE {t} SET amount = amount + 1 WHERE id = 2")
+    last = now()
+    again.fold()
+    right = {row[0]: row for row in again.in_source()}
+    wrong = break_rows(again)
+    done = again.cdc("--from", first, "--to", middle)
+    assert (done["chosen_keys"], done["swapped"]) == (1, True)
+    assert again.in_silver() == current(again.past) == sorted((right | {key: wrong[key] for key in (2, 3)}).values())
+    assert again.through_dagster(since=middle, until=last)["chosen_keys"] == 1
+    assert again.in_silver() == current(again.past) == sorted((right | {3: wrong[3]}).values())
+    assert again.cdc("--to", first)["swapped"] is True
     assert again.in_silver() == current(again.past) == again.in_source()
