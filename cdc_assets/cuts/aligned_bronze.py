@@ -77,9 +77,9 @@ def align(platform: Platform, source: BaseSource, say: Say) -> AlignedBronze:
         CaughtUpTimeoutError: the marker did not come through the log and the mirror in time.
     """
     append(platform, source, look_whole(platform, source), OPERATION, say)
-    reason = ""
+    reason, database = "", platform.database(source)
     for _ in range(_MARKERS):
-        position = carry_to_lake(platform, source, deadline=_CARRY_SECONDS, say=say)
+        position = carry_to_lake(platform, source, deadline=_CARRY_SECONDS, say=say, database=database)
         say(f"the marker at {position.lsn} has come through the log")
         found = look_whole(platform, source)
         if position.between is None:

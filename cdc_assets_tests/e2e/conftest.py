@@ -44,6 +44,7 @@ tables:
 PLANT = """
 source: plant
 database: {{kind: mysql, host: 127.0.0.1, port: {port}, user: cdc, password: {{secret: plant_db_password}}}}
+reconciliation: {{signals: cdc_assets.signal_plant}}
 tables:
   - name: plant.parts
   - name: plant.tills

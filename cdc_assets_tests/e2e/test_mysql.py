@@ -58,11 +58,11 @@ def test_silver_equals_the_source_after_live_changes(lakehouse: Lakehouse, serve
 def test_damage_is_found_at_one_place_of_the_binlog_and_healed(lakehouse: Lakehouse, server: MySqlServer) -> None:
     with private_files():
         DeltaTable(str(path_of(lakehouse, PARTS))).delete("id = 11")  # planted: a row that silver has lost
-    told = lakehouse.cdc("reconcile", "plant.parts", "-o", "json", check=False)
+    told = lakehouse.cdc("reconcile", f"plant.{PARTS}", "-o", "json", check=False)
     assert told.returncode == 1, told.stdout + told.stderr
     (result,) = json.loads(told.stdout)
     assert [(d["kind"], d["where"]) for d in result["differences"]] == [("missing", "silver")]
-    (healed,) = json.loads(lakehouse.cdc("reconcile", "plant.parts", "--heal", "-o", "json").stdout)
+    (healed,) = json.loads(lakehouse.cdc("reconcile", f"plant.{PARTS}", "--heal", "-o", "json").stdout)
     assert healed["verdict"] == "equal"
     expected, found = awaited(lakehouse, server, "plant.parts", PARTS)
     assert found == expected
