@@ -13,9 +13,6 @@ from spark.silver.changes import key_slots, slot
 from spark.silver.fold import POSITION, mark_problems, rest_slots
 from spark.specs import META, VALID, SilverSpec
 
-TRACKED = "cdc.track_history"
-"""The property of a history that keeps, as JSON, the columns whose changes made a version when it began (none: all)."""
-
 
 def versions(changes: DataFrame, spec: SilverSpec, truncates: list[str]) -> DataFrame:
     """The versions that these changes make: all there are of their keys, or those from a row of the history on, which has the
@@ -69,6 +66,12 @@ def _starts(spec: SilverSpec, rest: list[str], order: WindowSpec) -> Expression:
     follows = sf.lag("next").over(order).eqNullSafe(sf.col(POSITION))
     changed = any_of([~sf.col(n).eqNullSafe(sf.lag(n).over(order)) for n in tracked])
     return ~follows | changed
+
+
+def name_versions(made: DataFrame, spec: SilverSpec) -> DataFrame:
+    """Versions under the names that the table's columns have, with the source's types as comments."""
+    names = [sf.col(slot(i)).alias(c.name, metadata={"comment": c.source_type}) for i, c in enumerate(spec.columns)]
+    return made.select(*names, *META, *VALID)
 
 
 class VersionMerge:

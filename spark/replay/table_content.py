@@ -17,11 +17,10 @@ from spark.delta.data_files import remove_action
 from spark.delta.live_files import LiveTable, read_live_table, vector_key
 from spark.delta.local_log import newest_commits
 from spark.delta.put_commit import commit_info, put_commit
-from spark.history.versions import TRACKED
 from spark.lake.folder import LakeFolder, open_folder
 from spark.maintenance.expiry import files_of
 from spark.replay.protocols import join_protocols
-from spark.schema.column_ledger import PROPERTY
+from spark.schema.column_ledger import PROPERTY, TRACKED
 
 _OF_COLUMNS = frozenset({"delta.dataSkippingStatsColumns", PROPERTY, TRACKED})
 _MAPPING = "delta.columnMapping."

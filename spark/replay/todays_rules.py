@@ -3,19 +3,16 @@ schemas where that still goes together with them."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
 from spark.delta.commits import Folded
-from spark.delta.identifiers import table_at
 from spark.envelopes.places import order_of, orders_with
 from spark.errors import RebuildNeededError
-from spark.history.versions import TRACKED
 from spark.kinds.row_conditions import conditions_text
 from spark.schema.column_ledger import ColumnLedger, diff
-from spark.schema.evolution import at_birth, compare_columns, first_ledger, read_ledger
+from spark.schema.evolution import at_birth, compare_columns, first_ledger, read_ledger, read_tracked
 from spark.specs import Column, SilverSpec
 
 
@@ -75,10 +72,9 @@ def _with_former_names(column: Column, known: Column | None) -> Column:
 
 def _tracking(session: SparkSession, spec: SilverSpec) -> list[str]:
     """Whether the columns whose changes make a version are others than those that the history began with."""
-    found = session.sql(f"SHOW TBLPROPERTIES {table_at(spec.path)} ('{TRACKED}')").first()
-    if found is None or not found.value.startswith("["):
+    was = read_tracked(session, spec.path)
+    if was is None:
         return []
-    was = json.loads(found.value)
     return [] if {*was} == {*spec.track_history} else [f"tracked: {_in_brackets(was)} -> {_in_brackets(spec.track_history)}"]
 
 

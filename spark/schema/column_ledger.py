@@ -16,6 +16,8 @@ from spark.kinds.row_conditions import RowCondition
 from spark.specs import Column, Order
 
 PROPERTY = "cdc.schema"
+TRACKED = "cdc.track_history"
+"""The property of a history that keeps, as JSON, the columns whose changes made a version when it began (none: all)."""
 _STREAMED = "1"
 _DEFAULTS = {f.name: f.default for f in fields(Column)}
 
@@ -94,6 +96,10 @@ class ColumnLedger:
         newest = {c.event_field: c for c in sorted(self.columns, key=lambda c: c.since)}
         own = [c for c in newest.values() if (c.number is None or c.number > 0) and not c.event_field.startswith("\x00")]
         return tuple(replace(c, name=c.event_field, field="", formerly=(), since="") for c in own)
+
+    def left_behind(self) -> tuple[str, ...]:
+        """The columns of the lake whose values a renamed one has taken over: no event fills them any more."""
+        return tuple(c.name for c in self.columns if c.number is None and c.event_field.startswith("\x00"))
 
     def holding(self, field: str) -> tuple[str, ...]:
         """The columns of the lake that hold the values of a source's column, newest first."""
