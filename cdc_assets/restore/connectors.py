@@ -116,8 +116,8 @@ def _plan_capture(platform: Platform, source: CapturedSource, declared: Declared
         offsets, place = _offsets_of_backup(source, kept.offsets.get(declared.name, ())), "from the offsets of the backup"
     if not has_place(offsets):
         return ConnectorPlan(declared, BEGINS, "the backup's offsets name no place: its first snapshot was not done")
-    found = verdict(platform, source.asked, offsets, _server_of(kept)) if source.asked is not None else None
-    if found is not None and found.kind == "other":
+    found = verdict(platform, source, offsets, _server_of(kept))
+    if found.kind == "other":
         return _plan_epoch(source, declared, found.reason)
     return ConnectorPlan(declared, GOES_ON, place, tuple(offsets))
 
@@ -150,7 +150,7 @@ def _plan_epoch(source: CapturedSource, declared: DeclaredConnector, reason: str
     """Raises:
     RestoreError: of this kind of database no epoch is opened from here.
     """
-    if source.asked is None or kind_of(source).incarnation is None:
+    if kind_of(source).incarnation is None:
         raise RestoreError(
             f"source {source.name}: {reason}, and no new epoch is opened for kind {source.database.kind}; "
             f"cdc apply {source.name} begins anew, with every table read: rows that were deleted meanwhile stay in silver"
@@ -177,8 +177,8 @@ def _restore(platform: Platform, source: BaseSource, plan: ConnectorPlan, say: S
 
 def _restore_capture(platform: Platform, source: CapturedSource, plan: ConnectorPlan, say: Say) -> ConnectorPlan:
     connect, config = platform.connect(plan.declared.cluster), plan.declared.config
-    if plan.way == EPOCH and source.asked is not None:
-        for topic, epoch in sorted(open_epoch(platform, source.asked, plan.reason, say).items()):
+    if plan.way == EPOCH:
+        for topic, epoch in sorted(open_epoch(platform, source, plan.reason, say).items()):
             say(f"{topic}: epoch {epoch}")
         return plan
     if plan.kept_log is not None:
