@@ -112,7 +112,7 @@ def _keep(store: ObjectStore, key: str, text: str, *, begin: bool) -> bool:
 def _silver_ledger(store: ObjectStore, source: BaseSource, table: Table) -> str | None:
     key = columns_key(source.name, names.table_name(table))
     text = _read(store, key)
-    return None if text is None else _checked(store, key, text)
+    return None if text is None else _ledger_text(store, key, text)
 
 
 def _history_properties(store: ObjectStore, source: BaseSource, table: Table) -> dict[str, str]:
@@ -124,13 +124,13 @@ def _history_properties(store: ObjectStore, source: BaseSource, table: Table) ->
     try:
         told = json.loads(text)
         properties = {name: str(told[name]) for name in (PROPERTY, TRACKED) if name in told}
-        _checked(store, key, properties[PROPERTY].encode())
+        _ledger_text(store, key, properties[PROPERTY].encode())
     except (ValueError, KeyError, TypeError) as error:
         raise _no_ledger(store, key, error) from error
     return properties
 
 
-def _checked(store: ObjectStore, key: str, text: bytes) -> str:
+def _ledger_text(store: ObjectStore, key: str, text: bytes) -> str:
     """A ledger's text, if it is one."""
     try:
         return ColumnLedger.from_text(text.decode()).to_text()

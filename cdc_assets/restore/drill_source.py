@@ -160,7 +160,7 @@ def _compare(lake: str, request: RestoreRequest, each: Chosen, failure: str) -> 
         try:
             told = ledger_in(made.metadata().configuration)
             # What it held stands in the renamed column as well, which is compared.
-            left = told.left_behind() if told else ()
+            left = told.leftovers() if told else ()
             found = compare_tables((path, version), (second, int(made.version())), leave_out=left)
         except RestoreError as error:
             problems.append(str(error))

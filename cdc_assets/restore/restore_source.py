@@ -48,13 +48,13 @@ def restore_source(platform: Platform, request: RestoreRequest, say: Say) -> lis
         DatabaseError: the source does not tell its columns; bronze is restored, and the same call goes on from there.
         TableFailuresError: some tables could not be folded.
     """
-    if request.keys:
+    if request.wanted:
         check_keys(platform, request, say)
     outcomes = restore_bronze(request, say)
     done = {each.table for each in outcomes if each.outcome in (RESTORED, THERE)}
     tables = [table for table in request.tables if names.table_name(table) in done]
     fold_restored(platform, request, tables, say)
-    if request.keys and tables:
+    if request.wanted and tables:
         say(f"{names.table_name(tables[0])}: {quantity(keep_chosen(platform, request, say), 'row')} of the keys in silver")
     return outcomes
 

@@ -97,7 +97,7 @@ class ColumnLedger:
         own = [c for c in newest.values() if (c.number is None or c.number > 0) and not c.event_field.startswith("\x00")]
         return tuple(replace(c, name=c.event_field, field="", formerly=(), since="") for c in own)
 
-    def left_behind(self) -> tuple[str, ...]:
+    def leftovers(self) -> tuple[str, ...]:
         """The columns of the lake whose values a renamed one has taken over: no event fills them any more."""
         return tuple(c.name for c in self.columns if c.number is None and c.event_field.startswith("\x00"))
 

@@ -97,7 +97,7 @@ def test_a_lost_history_comes_back(session: SparkSession, tmp_path: Path, tracke
     restored, kept = replace(live, path=str(tmp_path / "restored")), properties(live.path)
     ledger = ColumnLedger.from_text(kept[PROPERTY])
     assert {c.name for c in ledger.columns} == {"id", "v", "gone", "was", "now", "n", "n__string", "more"}
-    assert ledger.left_behind() == ("was",)
+    assert ledger.leftovers() == ("was",)
 
     assert seed.run(session, restored, kept)
     assert seed.run(session, restored, kept)  # as after a kill
