@@ -219,7 +219,7 @@ def test_a_drill_of_a_backup_that_is_behind_compares_silver_of_then(chain: Small
 
 @pytest.mark.all
 def test_columns_that_the_source_has_dropped_come_back(chain: SmallChain, store: ObjectStore) -> None:
-    """Silver and the history keep them; the catalogue of now does not know them. Without the ledgers in the backup a drill tells."""
+    """Silver and the history keep them; the catalogue of now does not. Without the ledgers in the backup a drill tells."""
     fold_history(chain)
     change(chain, "ALTER TABLE note DROP COLUMN words", "UPDATE note SET at = now() WHERE id < 60")
     change(chain, "ALTER TABLE coin DROP COLUMN minted", "ALTER TABLE coin RENAME COLUMN worth TO price")
