@@ -38,13 +38,15 @@ def check_keys(platform: Platform, request: RestoreRequest, say: Callable[[str],
     if not spec.keys:
         raise RestoreError(f"table {spec.table} has no key: restore all of it, without {options}")
 
-    def check(session: SparkSession, asked: SilverSpec) -> None:
-        check_wanted(session, asked, request.wanted)
+    def reason_against(session: SparkSession, asked: SilverSpec) -> str:
+        try:
+            check_wanted(session, asked, request.wanted)
+        except ReplayError as error:
+            return str(error)
+        return ""
 
-    try:
-        platform.spark().run(check, spec)
-    except ReplayError as error:
-        raise RestoreError(f"{options}: {error}") from error
+    if wrong := platform.spark().run(reason_against, spec):
+        raise RestoreError(f"{options}: {wrong}")
 
 
 def keep_chosen(platform: Platform, request: RestoreRequest, say: Callable[[str], None]) -> int:

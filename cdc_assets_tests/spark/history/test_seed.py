@@ -133,7 +133,7 @@ def test_without_the_ledger_the_dropped_column_is_lost(session: SparkSession, tm
 
 def test_a_table_made_again_ends_the_old_versions(session: SparkSession, tmp_path: Path) -> None:
     """The catalogue's number alone has told of it, and the ledger when: the full snapshot behind it ends what was before."""
-    lake, evolve = Lake(session, tmp_path), {"drop_table": "evolve", "drop": "evolve"}
+    lake, evolve = Lake(session, tmp_path), {"drop_table": "evolve"}
     live = replace(lake.spec("t", (ID, V)), path=str(tmp_path / "live"), generation="1", schema_changes=evolve)
     batches = (
         ("1", [event(0, {"id": 1, "v": "a"}), event(1, {"id": 2, "v": "b"})]),
