@@ -73,6 +73,11 @@ def columns_key(source: str, table: str) -> str:
     return f"{table_prefix(source, table)}_columns"
 
 
+def history_columns_key(source: str, table: str) -> str:
+    """The schema ledger of the table's history, where columns of it or of silver have changed."""
+    return f"{table_prefix(source, table)}_history_columns"
+
+
 def is_epoch_key(key: str) -> bool:
     """Is it the key of what tells of an epoch?"""
     return re.search(r"/_epochs/[0-9]{4,}\.json$", key) is not None

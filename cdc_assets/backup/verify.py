@@ -19,6 +19,7 @@ from cdc_assets.backup.kept_manifests import KeptManifests
 from cdc_assets.backup.layout import (
     columns_key,
     epoch_of_key,
+    history_columns_key,
     is_batch_name,
     manifests_prefix,
     newest_key,
@@ -128,7 +129,7 @@ class _Verified:
 
     def _nobodys(self, keys: set[str]) -> list[str]:
         """Data objects, and what is nobody's."""
-        others = keys - {newest_key(self.source, self.table), columns_key(self.source, self.table)}
+        others = keys - {key(self.source, self.table) for key in (newest_key, columns_key, history_columns_key)}
         return sorted(key for key in others if key.endswith(".gz") or epoch_of_key(self.source, self.table, key) is None)
 
 

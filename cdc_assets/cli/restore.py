@@ -14,6 +14,7 @@ from cdc_assets.cli.exit_codes import report_errors
 from cdc_assets.cli.option_group import group_options
 from cdc_assets.cli.output_formats import Format, Output, print_rows
 from cdc_assets.cli.progress import console
+from spark.replay.wanted_keys import WantedKeys
 
 if TYPE_CHECKING:
     from cdc_assets.restore.restore_request import RestoredTable, RestoreRequest
@@ -39,6 +40,12 @@ class RestoreOptions:
         list[str] | None,
         typer.Option(metavar="KEY", help='Only rows of this key: 42, or {"a": 1, "b": "x"}; may be given again. With --into.'),
     ] = None
+    from_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Only rows from this key on, it included; as --keys, with --into.")
+    ] = None
+    to_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Only rows up to this key, it included; with or without --from-key.")
+    ] = None
     past: Annotated[
         bool, typer.Option("--past", help="Only what bronze has given to the backup (bronze.keep), beside the lake, for a day.")
     ] = False
@@ -51,6 +58,11 @@ class RestoreOptions:
     def is_of_clusters(self) -> bool:
         """Whether topics or connectors are asked for, and no table."""
         return self.topics or self.connectors
+
+    @property
+    def wanted(self) -> WantedKeys:
+        """The keys whose rows are restored."""
+        return WantedKeys(tuple(self.keys or ()), self.from_key, self.to_key)
 
 
 @group_options
@@ -76,7 +88,7 @@ def restore(
             return
         request = _request(source, tables or [], choice)
         rows = _plan(request) if dry_run else _restore(request, needs_spark=choice.into is not None)
-    print_rows([row.to_json() for row in rows], output, narrow=_SHOWN)
+    print_rows([request.row_of(row) for row in rows], output, narrow=_SHOWN)
     for sentence in (sentence for row in rows for sentence in row.damage):
         print(f"damaged: {sentence}", file=sys.stderr)
     if any(row.damage for row in rows):
@@ -88,9 +100,9 @@ def _bring_back(name: str, tables: list[str], choice: RestoreOptions, dry_run: b
     from cdc_assets.restore.past_records import bring_back, floor_of_table
     from cdc_assets.restore.restore_source import tables_of
 
-    if choice.into or choice.to or choice.skip_damaged or choice.keys:
+    if choice.into or choice.to or choice.skip_damaged or choice.wanted:
         raise typer.BadParameter(
-            "--past is up to where bronze begins, and whole: give it without --into, --to, --keys and --skip-damaged"
+            "--past is up to where bronze begins, and whole: give it without --into, --to, --skip-damaged and keys"
         )
     (source,) = chosen_sources([name])
     platform, rows = Platform(), []
@@ -105,7 +117,7 @@ def _bring_back(name: str, tables: list[str], choice: RestoreOptions, dry_run: b
 def _restore_clusters(name: str, tables: list[str], choice: RestoreOptions, dry_run: bool, output: Format) -> None:
     from cdc_assets.cli.restore_clusters import restore_clusters
 
-    if tables or choice.into or choice.to or choice.skip_damaged or choice.keys or choice.past:
+    if tables or choice.into or choice.to or choice.skip_damaged or choice.wanted or choice.past:
         raise typer.BadParameter(
             "--topics and --connectors are of the whole source: give them without tables, --into, --to or --past"
         )
@@ -119,7 +131,7 @@ def _request(name: str, tables: list[str], choice: RestoreOptions) -> RestoreReq
     from cdc_assets.restore.restore_wish import RestoreWish, make_request
 
     (source,) = chosen_sources([name])
-    wish = RestoreWish(tuple(tables), choice.into, choice.to, choice.skip_damaged, tuple(choice.keys or ()))
+    wish = RestoreWish(tuple(tables), choice.into, choice.to, choice.skip_damaged, choice.wanted)
     return make_request(Platform(), source, wish)
 
 

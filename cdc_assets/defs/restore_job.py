@@ -8,11 +8,10 @@ from pydantic import Field
 from cdc_assets import names
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.registry.models import BaseSource
 from cdc_assets.silver_now.current_table import find_source
 
 if TYPE_CHECKING:
-    from cdc_assets.restore.restore_request import RestoredTable
+    from cdc_assets.restore.restore_request import RestoredTable, RestoreRequest
 
 RESTORE_JOB = "restore"
 
@@ -25,6 +24,8 @@ class RestoreConfig(dg.Config):
     into: str = Field(default="", description="Another lake; without one, tables are made where there are none.")
     to: str = Field(default="", description="Up to a moment (2026-11-25T18:00:00Z), a _cdc_position or a kept cut.")
     keys: list[str] = Field(default=[], description="Of one table beside the lake: rows of these keys alone.")
+    from_key: str = Field(default="", description="Of one table beside the lake: rows from this key on, it included.")
+    to_key: str = Field(default="", description="Of one table beside the lake: rows up to this key, it included.")
     skip_damaged: bool = Field(default=False, description="Restore damaged tables as well, without their damaged objects.")
     dry_run: bool = Field(default=True, description="Show what there is to restore, and change nothing.")
 
@@ -37,19 +38,21 @@ def build_restore_job() -> dg.JobDefinition:
         from cdc_assets.restore.restore_source import restore_source
         from cdc_assets.restore.restore_wish import RestoreWish, make_request
         from cdc_assets.restore.restored_bronze import plan_bronze
+        from spark.replay.wanted_keys import WantedKeys
 
         source = find_source(config.source)
-        wish = RestoreWish(tuple(config.tables), config.into or None, config.to or None, config.skip_damaged, tuple(config.keys))
+        wanted = WantedKeys(tuple(config.keys), config.from_key or None, config.to_key or None)
+        wish = RestoreWish(tuple(config.tables), config.into or None, config.to or None, config.skip_damaged, wanted)
         request = make_request(platform, source, wish)
-        plan = {"cdc/plan": _table(plan_bronze(request))}
+        plan = {"cdc/plan": _table(request, plan_bronze(request))}
         if config.dry_run:
             context.add_output_metadata({**plan, "cdc/restored": False})
             return
         done = restore_source(platform, request, context.log.info)
-        metadata: dict[str, Any] = {**plan, "cdc/tables": _table(done), "cdc/restored": True}
+        metadata: dict[str, Any] = {**plan, "cdc/tables": _table(request, done), "cdc/restored": True}
         if request.is_successor:
             for each in done:
-                _tell(context, source, each)
+                _tell(context, request, each)
         if damaged := [f"{each.table}: {'; '.join(each.damage[:3])}" for each in done if each.damage]:
             raise dg.Failure(f"damaged: {'; '.join(damaged)}; the rest is restored", metadata=metadata, allow_retries=False)
         context.add_output_metadata(metadata)
@@ -61,22 +64,23 @@ def build_restore_job() -> dg.JobDefinition:
     return steps.to_job(description="Make tables again from the backup (cdc restore).")
 
 
-def _tell(context: dg.OpExecutionContext, source: BaseSource, each: "RestoredTable") -> None:
+def _tell(context: dg.OpExecutionContext, request: "RestoreRequest", each: "RestoredTable") -> None:
     """At the silver asset of a table that was made again."""
     from cdc_assets.restore.restore_request import RESTORED
 
     if each.outcome == RESTORED:
-        (table,) = (table for table in source.tables if names.table_name(table) == each.table)
-        metadata = {f"cdc/{name}": value for name, value in _row(each).items()}
+        (table,) = (table for table in request.source.tables if names.table_name(table) == each.table)
+        metadata = {f"cdc/{name}": value for name, value in _row(request, each).items()}
         context.log_event(
-            dg.AssetMaterialization(asset_key("silver", source, table), description="by a restore", metadata=metadata)
+            dg.AssetMaterialization(asset_key("silver", request.source, table), description="by a restore", metadata=metadata)
         )
 
 
-def _table(rows: "list[RestoredTable]") -> dg.MetadataValue[Any]:
-    return dg.MetadataValue.table([dg.TableRecord(_row(each)) for each in rows]) if rows else dg.MetadataValue.json([])
+def _table(request: "RestoreRequest", rows: "list[RestoredTable]") -> dg.MetadataValue[Any]:
+    records = [dg.TableRecord(_row(request, each)) for each in rows]
+    return dg.MetadataValue.table(records) if records else dg.MetadataValue.json([])
 
 
-def _row(each: "RestoredTable") -> dict[str, str | int | float | bool]:
-    told = each.to_json()
+def _row(request: "RestoreRequest", each: "RestoredTable") -> dict[str, str | int | float | bool]:
+    told = request.row_of(each)
     return {**told, "positions": str(told["positions"]), "damage": "; ".join(told["damage"])}

@@ -1,4 +1,4 @@
-"""`--keys`: of a table that is restored beside the lake, the rows of these keys alone stay in silver and the history.
+"""`--keys`, `--from-key`, `--to-key`: of a table that is restored beside the lake, rows of these keys alone stay.
 
 Bronze is restored whole, as the fold needs all events of a key that has changed. What was folded besides goes by one commit each.
 """
@@ -29,21 +29,24 @@ def check_keys(platform: Platform, request: RestoreRequest, say: Callable[[str],
         DatabaseError: the source does not tell its columns.
     """
     from spark.errors import ReplayError
-    from spark.replay.only_keys import count_keys
+    from spark.replay.only_keys import check_wanted
 
+    options = request.wanted.options
     if len(request.tables) != 1:
-        raise RestoreError("--keys are of one table: name it")
+        raise RestoreError(f"{options} are of one table: name it")
     (spec, _) = _specs(platform, request, say)
     if not spec.keys:
-        raise RestoreError(f"table {spec.table} has no key: restore all of it, without --keys")
+        raise RestoreError(f"table {spec.table} has no key: restore all of it, without {options}")
 
-    def count(session: SparkSession, asked: SilverSpec) -> int:
-        return count_keys(session, asked, request.keys)
+    def reason_against(session: SparkSession, asked: SilverSpec) -> str:
+        try:
+            check_wanted(session, asked, request.wanted)
+        except ReplayError as error:
+            return str(error)
+        return ""
 
-    try:
-        platform.spark().run(count, spec)
-    except ReplayError as error:
-        raise RestoreError(f"--keys: {error}") from error
+    if wrong := platform.spark().run(reason_against, spec):
+        raise RestoreError(f"{options}: {wrong}")
 
 
 def keep_chosen(platform: Platform, request: RestoreRequest, say: Callable[[str], None]) -> int:
@@ -53,7 +56,7 @@ def keep_chosen(platform: Platform, request: RestoreRequest, say: Callable[[str]
     spec, history = _specs(platform, request, say)
 
     def keep(session: SparkSession, asked: SilverSpec) -> int:
-        return keep_only(session, asked, request.keys, (asked.path, history))
+        return keep_only(session, asked, request.wanted, (asked.path, history))
 
     return platform.spark().run(keep, spec)
 

@@ -1,25 +1,29 @@
-"""The schema ledger of a silver table, in the backup: a column that the source has dropped stands in no catalogue.
+"""The schema ledgers of a table's silver and history, in the backup: a column that the source has dropped stands in no catalogue.
 
-It is an object of its own, and is written where a table's columns have changed since its birth. A restore begins silver with it.
+Each is an object of its own, written where a table's columns have changed since its birth. A restore begins both of them so.
+A history's ledger is another one than silver's: it may have begun later, and then lacks what was dropped before.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
-from cdc_assets.backup.layout import columns_key
+from cdc_assets.backup.layout import columns_key, history_columns_key
 from cdc_assets.errors import RestoreError
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.databases.catalogue import CatalogueTable
+from cdc_assets.resources.delta_log import open_table
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.resources.object_store.errors import MissingObjectError
 from cdc_assets.resources.platform import Platform
-from cdc_assets.resources.schema_ledger import ledger_of
-from cdc_assets.tables.fold_specs import silver_spec
+from cdc_assets.tables.fold_specs import history_spec, silver_spec
 from spark.errors import CommitMetadataError
-from spark.schema.column_ledger import ColumnLedger
+from spark.schema.column_ledger import PROPERTY, ColumnLedger, ledger_in
+from spark.schema.fold_rules import TRACKED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,14 +37,16 @@ def back_up_columns(store: ObjectStore, lake: str, source: BaseSource, table: Ta
     Raises:
         StoreError: the store cannot be asked.
     """
-    ledger = ledger_of(names.silver_path(lake, source, table))
-    if ledger is None or not any(change.kind != "create" for entry in ledger.history for change in entry.changes):
-        return False
-    key, text = columns_key(source.name, names.table_name(table)), ledger.to_text().encode()
-    if _read(store, key) == text:
-        return False
-    store.put(key, text)
-    return True
+    silver = _properties(names.silver_path(lake, source, table))
+    history = _properties(names.history_path(lake, source, table)) if table.history == "scd2" else {}
+    name, changed = names.table_name(table), _has_changed(silver)
+    written = False
+    if PROPERTY in silver:
+        written = _keep(store, columns_key(source.name, name), silver[PROPERTY], begin=changed)
+    if PROPERTY in history:
+        key, begin = history_columns_key(source.name, name), changed or _has_changed(history)
+        written = _keep(store, key, json.dumps(history), begin=begin) or written
+    return written
 
 
 def begin_silver(platform: Platform, store: ObjectStore, source: BaseSource, table: Table, found: CatalogueTable) -> bool:
@@ -51,19 +57,90 @@ def begin_silver(platform: Platform, store: ObjectStore, source: BaseSource, tab
     """
     from spark.silver import seed
 
-    key = columns_key(source.name, names.table_name(table))
-    text = _read(store, key)
-    if text is None:
+    ledger = _silver_ledger(store, source, table)
+    if ledger is None:
         return False
-    try:
-        ledger = ColumnLedger.from_text(text.decode())
-    except (CommitMetadataError, UnicodeDecodeError) as error:
-        raise RestoreError(f"{store.url}/{key} is no schema ledger: {str(error)[:200]}; bring it back, or remove it") from error
 
     def begin(session: SparkSession, spec: SilverSpec) -> bool:
-        return seed.run(session, spec, ledger.to_text())
+        return seed.run(session, spec, ledger)
 
     return platform.spark().run(begin, silver_spec(platform.lake, source, table, found))
+
+
+def begin_history(platform: Platform, store: ObjectStore, source: BaseSource, table: Table, found: CatalogueTable) -> bool:
+    """The same for the table's history, where it has one. A backup of an earlier release knows of silver's columns alone.
+
+    Raises:
+        RestoreError: what is in the backup is no ledger.
+    """
+    from spark.history import seed
+
+    silver = silver_spec(platform.lake, source, table, found)
+    if table.history != "scd2" or not silver.keys:
+        return False
+    properties = _history_properties(store, source, table)
+    if not properties:
+        return False
+
+    def begin(session: SparkSession, spec: SilverSpec) -> bool:
+        return seed.run(session, spec, properties)
+
+    return platform.spark().run(begin, history_spec(platform.lake, source, table, silver))
+
+
+def _properties(path: str) -> dict[str, str]:
+    """What a table in the lake says of its columns; nothing where there is none."""
+    table = open_table(path)
+    told = {} if table is None else table.metadata().configuration
+    return {name: told[name] for name in (PROPERTY, TRACKED) if name in told}
+
+
+def _has_changed(properties: Mapping[str, str]) -> bool:
+    """Whether a table's columns are others than at its birth."""
+    ledger = ledger_in(properties)
+    return ledger is not None and any(change.kind != "create" for entry in ledger.history for change in entry.changes)
+
+
+def _keep(store: ObjectStore, key: str, text: str, *, begin: bool) -> bool:
+    """Whether it was written: what the store has differs, or it has nothing and there is a reason to `begin`."""
+    there = _read(store, key)
+    if there == text.encode() or (there is None and not begin):
+        return False
+    store.put(key, text.encode())
+    return True
+
+
+def _silver_ledger(store: ObjectStore, source: BaseSource, table: Table) -> str | None:
+    key = columns_key(source.name, names.table_name(table))
+    text = _read(store, key)
+    return None if text is None else _ledger_text(store, key, text)
+
+
+def _history_properties(store: ObjectStore, source: BaseSource, table: Table) -> dict[str, str]:
+    key = history_columns_key(source.name, names.table_name(table))
+    text = _read(store, key)
+    if text is None:
+        ledger = _silver_ledger(store, source, table)
+        return {} if ledger is None else {PROPERTY: ledger}
+    try:
+        told = json.loads(text)
+        properties = {name: str(told[name]) for name in (PROPERTY, TRACKED) if name in told}
+        _ledger_text(store, key, properties[PROPERTY].encode())
+    except (ValueError, KeyError, TypeError) as error:
+        raise _no_ledger(store, key, error) from error
+    return properties
+
+
+def _ledger_text(store: ObjectStore, key: str, text: bytes) -> str:
+    """A ledger's text, if it is one."""
+    try:
+        return ColumnLedger.from_text(text.decode()).to_text()
+    except (CommitMetadataError, UnicodeDecodeError) as error:
+        raise _no_ledger(store, key, error) from error
+
+
+def _no_ledger(store: ObjectStore, key: str, error: Exception) -> RestoreError:
+    return RestoreError(f"{store.url}/{key} is no schema ledger: {str(error)[:200]}; bring it back, or remove it")
 
 
 def _read(store: ObjectStore, key: str) -> bytes | None:

@@ -20,6 +20,7 @@ from cdc_assets.errors import BackupError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets.resources.object_store.errors import MissingObjectError
 from spark.lake.folder import open_folder
 
 _NAME = "last.json"
@@ -131,10 +132,10 @@ def drill_of_backup(store: ObjectStore, source: str) -> Drill | None:
         StoreError: the store cannot be asked.
     """
     key = last_drill_key(source)
-    if not any(item.key == key for item in store.list(key)):
-        return None
     try:
         return Drill.of(unseal(store.get(key), key=key))
+    except MissingObjectError:
+        return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BackupError(
             f"{key} is no note of a drill: {type(error).__name__}: {error}; cdc drill {source} writes it"

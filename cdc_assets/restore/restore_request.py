@@ -13,6 +13,7 @@ from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.restore.backed_up_table import BackedUpTable
 from cdc_assets.restore.restore_point import RestorePoint, WholeBackup
 from spark.delta.topic_commits import CommittedTopic
+from spark.replay.wanted_keys import ALL_KEYS, WantedKeys
 
 RESTORED, THERE, EMPTY, DAMAGED = "restored", "there", "empty", "damaged"
 """Outcomes: made again; was there before, as it was restored once; there is no backup; left out."""
@@ -23,8 +24,8 @@ class RestoreRequest:
     """What of a source is restored, from where, and into which lake.
 
     `points`, by table name, say how far; all that there is without. `skip_damaged` restores a table without its damaged objects.
-    `is_successor`: the lake's next backups go on in the same store. `keys`: of the one table, the rows that stay in its silver
-    and history; all without. `found` are backups that were listed already, by table name.
+    `is_successor`: the lake's next backups go on in the same store. `wanted`: of the one table, the keys whose rows stay in its
+    silver and history. `found` are backups that were listed already, by table name.
     """
 
     source: BaseSource
@@ -34,7 +35,7 @@ class RestoreRequest:
     points: Mapping[str, RestorePoint] = field(default_factory=dict)
     skip_damaged: bool = False
     is_successor: bool = False
-    keys: tuple[str, ...] = ()
+    wanted: WantedKeys = ALL_KEYS
     found: Mapping[str, BackedUpTable] = field(default_factory=dict)
 
     @property
@@ -48,7 +49,12 @@ class RestoreRequest:
 
     def point_note(self, table: str) -> str:
         """By which a later call knows whether it asks for the same."""
-        return self.point(table).text + (f" keys {sorted(self.keys)}" if self.keys else "")
+        keys = f" keys {sorted(self.wanted.single)}" if self.wanted.single else f" {self.wanted.text}" if self.wanted else ""
+        return self.point(table).text + keys
+
+    def row_of(self, outcome: RestoredTable) -> dict[str, Any]:
+        """What is printed of a table: what became of it, and which rows stay in its silver."""
+        return {**outcome.to_json(), "rows": self.wanted.text or "all"}
 
 
 @dataclass(frozen=True)

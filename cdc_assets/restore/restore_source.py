@@ -16,7 +16,7 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.restore.chosen_rows import check_keys, keep_chosen
-from cdc_assets.restore.column_history import begin_silver
+from cdc_assets.restore.column_history import begin_history, begin_silver
 from cdc_assets.restore.restore_request import RESTORED, THERE, RestoredTable, RestoreRequest
 from cdc_assets.restore.restored_bronze import restore_bronze
 from cdc_assets.silver.fold_tables import fold_tables
@@ -48,13 +48,13 @@ def restore_source(platform: Platform, request: RestoreRequest, say: Say) -> lis
         DatabaseError: the source does not tell its columns; bronze is restored, and the same call goes on from there.
         TableFailuresError: some tables could not be folded.
     """
-    if request.keys:
+    if request.wanted:
         check_keys(platform, request, say)
     outcomes = restore_bronze(request, say)
     done = {each.table for each in outcomes if each.outcome in (RESTORED, THERE)}
     tables = [table for table in request.tables if names.table_name(table) in done]
     fold_restored(platform, request, tables, say)
-    if request.keys and tables:
+    if request.wanted and tables:
         say(f"{names.table_name(tables[0])}: {quantity(keep_chosen(platform, request, say), 'row')} of the keys in silver")
     return outcomes
 
@@ -68,8 +68,9 @@ def fold_restored(platform: Platform, request: RestoreRequest, tables: Sequence[
     found = {}
     there = platform_of_lake(platform, request.lake)
     for table in tables:
-        if table.id in catalogue and begin_silver(there, request.store, request.source, table, catalogue[table.id]):
-            say(f"{names.table_name(table)}: silver begins with the columns that it had")
+        for what, begin in (("silver", begin_silver), ("the history", begin_history)):
+            if table.id in catalogue and begin(there, request.store, request.source, table, catalogue[table.id]):
+                say(f"{names.table_name(table)}: {what} begins with the columns that it had")
     for table, (result, _) in fold_tables(there, request.source, tables, catalogue, committed.version, say):
         name = names.table_name(table)
         found[name] = result

@@ -13,17 +13,18 @@ from cdc_assets.restore.backed_up_table import BackedUpTable
 from cdc_assets.restore.cut_points import restore_points
 from cdc_assets.restore.restore_request import RestoreRequest
 from cdc_assets.restore.restore_source import tables_of
+from spark.replay.wanted_keys import ALL_KEYS, WantedKeys
 
 
 @dataclass(frozen=True)
 class RestoreWish:
-    """Tables by short name (all without), into another lake or where none is, up to a point; `keys` of one table alone."""
+    """Tables by short name (all without), into another lake or where none is, up to a point; `wanted`: of one table alone."""
 
     tables: tuple[str, ...] = ()
     into: str | None = None
     to: str | None = None
     skip_damaged: bool = False
-    keys: tuple[str, ...] = ()
+    wanted: WantedKeys = ALL_KEYS
 
 
 def make_request(platform: Platform, source: BaseSource, wish: RestoreWish) -> RestoreRequest:
@@ -36,8 +37,7 @@ def make_request(platform: Platform, source: BaseSource, wish: RestoreWish) -> R
     """
     if source.backup is None:
         raise RestoreError(f"source {source.name} declares no backup: there is nothing to restore it from (backup: in its file)")
-    if wish.keys and (wish.into is None or len(wish.tables) != 1):
-        raise RestoreError("keys are of one table beside the lake: cdc restore SOURCE TABLE --into FOLDER --keys KEY")
+    _check_wanted(wish)
     chosen, store = tables_of(source, wish.tables), platform.store(source.backup.store)
     found: dict[str, BackedUpTable] = {}
     return RestoreRequest(
@@ -48,9 +48,22 @@ def make_request(platform: Platform, source: BaseSource, wish: RestoreWish) -> R
         points=restore_points(store, source, chosen, wish.to, found),
         skip_damaged=wish.skip_damaged,
         is_successor=wish.into is None,
-        keys=wish.keys,
+        wanted=wish.wanted,
         found=found,
     )
+
+
+def _check_wanted(wish: RestoreWish) -> None:
+    wanted = wish.wanted
+    if wanted and (wish.into is None or len(wish.tables) != 1):
+        raise RestoreError(
+            "keys are of one table beside the lake: cdc restore SOURCE TABLE --into FOLDER --keys KEY, or with --from-key KEY "
+            "--to-key KEY in place of --keys"
+        )
+    if wanted.single and wanted.is_range:
+        raise RestoreError(
+            "give single keys (--keys) or a range of them (--from-key, --to-key), not both; name another --into for each"
+        )
 
 
 def _lake(platform: Platform, into: str | None) -> str:

@@ -6,6 +6,7 @@ end of a row's position, which an equal row has as well: what is compared at a t
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from cdc_assets.errors import RestoreError
@@ -35,8 +36,8 @@ class TablesCompared:
         return not (self.only_first or self.only_second or self.columns)
 
 
-def compare_tables(first: tuple[str, int], second: tuple[str, int]) -> TablesCompared:
-    """Each is a path and a version.
+def compare_tables(first: tuple[str, int], second: tuple[str, int], *, leave_out: Collection[str] = ()) -> TablesCompared:
+    """Each is a path and a version. Values of the columns in `leave_out` are not compared; that both have them is.
 
     Raises:
         RestoreError: delta-rs reads one of them not at all.
@@ -50,7 +51,7 @@ def compare_tables(first: tuple[str, int], second: tuple[str, int]) -> TablesCom
         if unread := delta_rows.unread_features(table):
             raise RestoreError(f"{path} cannot be compared: delta-rs does not read {', '.join(unread)}; cdc reconcile can")
     names = [[field.name for field in table.schema().fields] for table in tables]
-    columns = [name for name in names[0] if name in names[1]]
+    columns = [name for name in names[0] if name in names[1] and name not in leave_out]
     asked = QueryBuilder().register("a", tables[0]).register("b", tables[1])
     try:
         rows = delta_rows.count_where(tables[0], "true") or 0

@@ -51,11 +51,11 @@ def test_killed_behind_any_request_it_is_begun_by_the_next_apply(cdc: Cdc) -> No
         "target.cluster.alias": "b",
         "target.cluster.bootstrap.servers": cdc.live.bootstrap,
     }
-    for left_behind in ("marked", "nothing"):
+    for leftovers in ("marked", "nothing"):
         with pytest.raises(KilledError):
             apply_connector(Killed(connect), config)
         found = connect.config("again-beats")
-        assert (found is None, MARK in (found or {})) == ((True, False) if left_behind == "nothing" else (False, True))
+        assert (found is None, MARK in (found or {})) == ((True, False) if leftovers == "nothing" else (False, True))
     applied = apply_connector(connect, config)
     assert (applied.summary, applied.resumed_offsets, applied.status.running) == ("created", 0, True)
     assert connect.config("again-beats") == config

@@ -178,7 +178,7 @@ def test_an_epoch_takes_those_before_it_along(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("behind", ["silver", "counted"])
-def test_nobody_is_left_behind(full: Original, store: ObjectStore, reader: Reader, expire: Expire, behind: str) -> None:
+def test_nobody_is_leftovers(full: Original, store: ObjectStore, reader: Reader, expire: Expire, behind: str) -> None:
     then = bronze_committed(full.path)
     full.append("orders", rows(909, 500))
     full.back_up(store, "orders", max_records=400)

@@ -60,6 +60,14 @@ def test_without_spark_bronze_comes_back(lake: Path, original: Original) -> None
         (("restore", "shop", "--into", "other"), "CDC_SPARK_REMOTE is not set"),
         (("restore", "shop", "orders", "--keys", "1"), "keys are of one table beside the lake"),
         (("restore", "shop", "--into", "other", "--keys", "1"), "keys are of one table beside the lake"),
+        (("restore", "shop", "orders", "--from-key", "1"), "keys are of one table beside the lake"),
+        (("restore", "shop", "--into", "other", "--to-key", "1"), "keys are of one table beside the lake"),
+        (
+            ("restore", "shop", "orders", "--into", "other", "--keys", "1", "--to-key", "1"),
+            "give single keys (--keys) or a range of them (--from-key, --to-key), not both",
+        ),
+        (("restore", "shop", "--past", "--to-key", "1"), "--past is up to where bronze begins"),
+        (("restore", "shop", "--topics", "--from-key", "1"), "are of the whole source"),
     ],
 )
 def test_a_refusal_says_what_is_wrong(

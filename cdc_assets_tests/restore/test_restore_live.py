@@ -128,6 +128,30 @@ def test_rows_of_keys_come_beside_the_lake(chain: SmallChain, store: ObjectStore
     assert DeltaTable(chain.silver("coin")).version() == began
 
 
+def test_a_range_of_keys_comes_beside_the_lake(chain: SmallChain, store: ObjectStore, tmp_path: Path) -> None:
+    """Oracle: the live silver's rows, and its history's, of the keys from 390 to 1100, as numbers."""
+    chain.advance()
+    fold_history(chain)
+    source, coin = back_up(chain, store), chain.source.table("coin")
+    lake, range_of = tmp_path / "some", ("--from-key", "390", "--to-key", "1100")
+    asked = ("restore", source.name, "coin", "--into", str(lake))
+    code, _, said = by_command(chain, source, *asked, "--from-key", "x")
+    assert (code, "--from-key: table coin: 'x' is no value of its key column 'id'" in said) == (2, True), said
+    code, _, said = by_command(chain, source, *asked, "--from-key", "1100", "--to-key", "390")
+    assert (code, "--from-key 1100 lies above --to-key 390: no key is between them" in said) == (2, True), said
+    code, [planned], _ = by_command(chain, source, *asked, *range_of, "--dry-run")
+    assert (code, planned["rows"], lake.exists()) == (0, "keys from 390 to 1100", False)
+    code, [told], said = by_command(chain, source, *asked, *range_of)
+    assert (code, told["outcome"], told["rows"]) == (0, RESTORED, "keys from 390 to 1100"), said
+    for path in (names.silver_path, names.history_path):
+        live, made = (rows_of(path(str(root), chain.source, coin)) for root in (chain.root, lake))
+        assert made == [row for row in live if 390 <= row["id"] <= 1100]
+        assert {390, 1100} <= {row["id"] for row in made} < {row["id"] for row in live}
+    assert by_command(chain, source, *asked, *range_of)[1][0]["outcome"] == THERE
+    code, _, said = by_command(chain, source, *asked, "--from-key", "390")
+    assert (code, "records of coin already" in said) == (2, True), said
+
+
 @pytest.mark.all
 def test_up_to_a_position_silver_is_as_it_was(chain: SmallChain, store: ObjectStore, tmp_path: Path) -> None:
     """Oracle: PostgreSQL's rows of then."""
@@ -196,18 +220,38 @@ def test_a_drill_of_a_backup_that_is_behind_compares_silver_of_then(chain: Small
 
 @pytest.mark.all
 def test_columns_that_the_source_has_dropped_come_back(chain: SmallChain, store: ObjectStore) -> None:
-    """Silver keeps them; the catalogue of now does not know them. Without the ledger in the backup a drill tells."""
+    """Silver and the history keep them; the catalogue of now does not. Without the ledgers in the backup a drill tells."""
+    fold_history(chain)
     change(chain, "ALTER TABLE note DROP COLUMN words", "UPDATE note SET at = now() WHERE id < 60")
+    change(chain, "ALTER TABLE coin DROP COLUMN minted", "ALTER TABLE coin RENAME COLUMN worth TO price")
+    change(chain, "UPDATE coin SET price = price + 1 WHERE id < 60", "DELETE FROM coin WHERE id = 2")
     chain.advance()
+    fold_history(chain)
     change(chain, "ALTER TABLE note ADD COLUMN mark int DEFAULT 5", "UPDATE note SET mark = 6 WHERE id < 80")
     chain.advance()
-    source = back_up(chain, store)
-    drill = drill_source(chain.platform, source, quietly)
+    source, coin = back_up(chain, store), chain.source.table("coin")
+    drill = drill_source(chain.platform, source, quietly, keep=True)
     assert [(each.table, each.sentence) for each in drill.tables if not each.is_equal] == []
-    store.delete(f"{source.name}/note/_columns")
-    (note,) = [each for each in drill_source(chain.platform, source, quietly).tables if not each.is_equal]
-    assert note.table == "note"
-    assert "other columns: words" in note.problem
+    roots = (str(chain.root), scratch_of(str(chain.root), source))
+    live, made = (_versions(names.history_path(root, chain.source, coin)) for root in roots)
+    assert [{**row, "worth": None} for row in made] == [{**row, "worth": None} for row in live]  # `price` has its values
+    assert {row["minted"] for row in made if row["id"] == 2} != {None}
+    # A backup of an earlier release has silver's ledger alone.
+    store.delete(f"{source.name}/coin/_history_columns")
+    assert drill_source(chain.platform, source, quietly).is_equal
+    for table in ("note", "coin"):
+        store.delete(f"{source.name}/{table}/_columns")
+    told = {each.table: each.problem for each in drill_source(chain.platform, source, quietly).tables if not each.is_equal}
+    assert {*told} == {"note", "coin"}
+    assert "other columns: words" in told["note"]
+    assert (
+        f"{names.history_path(str(chain.root), chain.source, coin)} and the restored one have other columns: minted"
+        in told["coin"]
+    )
+
+
+def _versions(path: str) -> list[dict[str, Any]]:
+    return sorted(rows_of(path), key=lambda row: (row["id"], row["_valid_from"]))
 
 
 @pytest.mark.all

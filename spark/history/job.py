@@ -32,18 +32,19 @@ from spark.delta.lease import lend_to_spark
 from spark.delta.log import Commit, commit_of, fold_history, silver_folded
 from spark.delta.statement import execute
 from spark.history import tail as history_tail
-from spark.history.versions import VersionMerge, versions
+from spark.history.seed import track_dropped
+from spark.history.versions import VersionMerge, name_versions, versions
 from spark.positions.layout import epoch_prefix
 from spark.schema import generation
-from spark.schema.evolution import align_columns, at_birth, record_birth
+from spark.schema.evolution import align_columns, at_birth, read_ledger, record_birth, set_properties
 from spark.schema.fold_rules import TRACKED
 from spark.silver import quarantine
 from spark.silver import table as silver_table
 from spark.silver.batch import SilverRun
-from spark.silver.changes import key_slots, slot
+from spark.silver.changes import key_slots
 from spark.silver.fold import not_of_keys, of_keys
 from spark.silver.key_changes import complete_creates, follow_moves, waiting_writes
-from spark.specs import META, VALID, JobResult, SilverSpec
+from spark.specs import JobResult, SilverSpec
 
 
 def run(session: SparkSession, spec: SilverSpec) -> JobResult:
@@ -66,18 +67,34 @@ def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     known = sum(state.records for state in before.topics.values()) if before else 0
     plans.suit(session, events=events - known, rows=events)
     work = SilverRun(session, spec, committed, before, uuid.uuid4().hex)
-    if before is not None:
+    if before is not None and before.topics:
         commit, figures = _go_on(work, before, history_tail.read_tail(work, before), settled)
-        return _result(spec, commit, before, topics, figures, started)
-    changes = _all_changes(work)
-    truncates = _truncates(changes, spec, topics)
+    else:
+        commit, figures = _begin(work, settled), {}
+    return _result(spec, commit, before, topics, figures, started)
+
+
+def _begin(work: SilverRun, settled: int) -> Commit:
+    """All versions that bronze tells of, into a new table, or into one that a restore has begun (spark.history.seed)."""
+    seeded = work.before is not None
+    spec = track_dropped(work.session, work.spec) if seeded else work.spec
+    work = replace(work, spec=spec, before=None)
+    session, changes = work.session, _all_changes(work)
+    truncates = _truncates(changes, spec, work.committed.of_table(spec.table))
+    if seeded and (ledger := read_ledger(session, spec)):
+        truncates = sorted({*truncates, *generation.first_snapshots(work.events, spec, ledger)})
     done = complete_creates(changes, changes, spec)
     made, waiting = versions(done, spec, truncates), waiting_writes(changes, done, (), spec)
-    writer = _name_columns(made, spec).write.format("delta").mode("error").options(**silver_table.properties(spec))
-    writer.option("userMetadata", _metadata(work, truncates, settled, {}, waiting)).save(spec.path)
+    metadata, tracked = _metadata(work, truncates, settled, {}, waiting), {TRACKED: json.dumps(spec.track_history)}
+    if seeded:
+        set_properties(session, spec.path, tracked)
+        # A MERGE, of which Delta refuses a second one at the same time: both would append.
+        return _replace(work, made, None, [], metadata)
+    writer = name_versions(made, spec).write.format("delta").mode("error").options(**silver_table.properties(spec))
+    writer.option("userMetadata", metadata).save(spec.path)
     commit = commit_of(session, spec.path, work.operation_id)
-    record_birth(session, spec, {TRACKED: json.dumps(spec.track_history)})
-    return _result(spec, commit, before, topics, {}, started)
+    record_birth(session, spec, tracked)
+    return commit
 
 
 def _go_on(work: SilverRun, before: Folded, tail: history_tail.Tail, settled: int) -> tuple[Commit, dict[str, int]]:
@@ -134,11 +151,6 @@ def _obsolete_versions(work: SilverRun, keys: DataFrame, made: DataFrame) -> Dat
     known = made.select(*[sf.col(s).alias(f"m_{s}") for s in slots], sf.col("_valid_from").alias("m_from"))
     same = [sf.col(s).eqNullSafe(sf.col(f"m_{s}")) for s in slots] + [sf.col("_valid_from") == sf.col("m_from")]
     return of_keys(old, keys, spec).join(known, same, "left_anti")
-
-
-def _name_columns(made: DataFrame, spec: SilverSpec) -> DataFrame:
-    names = [sf.col(slot(i)).alias(c.name, metadata={"comment": c.source_type}) for i, c in enumerate(spec.columns)]
-    return made.select(*names, *META, *VALID)
 
 
 def _replace(work: SilverRun, made: DataFrame, gone: DataFrame | None, truncates: Sequence[str], metadata: str) -> Commit:

@@ -68,6 +68,12 @@ def _starts(spec: SilverSpec, rest: list[str], order: WindowSpec) -> Expression:
     return ~follows | changed
 
 
+def name_versions(made: DataFrame, spec: SilverSpec) -> DataFrame:
+    """Versions under the names that the table's columns have, with the source's types as comments."""
+    names = [sf.col(slot(i)).alias(c.name, metadata={"comment": c.source_type}) for i, c in enumerate(spec.columns)]
+    return made.select(*names, *META, *VALID)
+
+
 class VersionMerge:
     """The pieces of a MERGE of versions `s` into a history `t`; rows of `s` with `gone` take away."""
 

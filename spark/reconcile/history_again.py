@@ -18,16 +18,15 @@ from pyspark.sql import functions as sf
 from spark.bronze.held import count_all
 from spark.bronze.slice import table_events
 from spark.delta.commits import Folded
-from spark.delta.identifiers import quote, table_at
+from spark.delta.identifiers import quote
 from spark.delta.plan_depth import cut_plan
 from spark.delta.topic_commits import all_schema_ids
 from spark.history.tail import may_have_truncates, truncate_positions
-from spark.positions.layout import epoch_prefix, snapshot_of
+from spark.positions.layout import epoch_prefix
 from spark.schema import generation
 from spark.schema.column_ledger import DROPPED, ColumnLedger, place_of
-from spark.schema.evolution import read_ledger
-from spark.schema.fold_rules import TRACKED, FoldRules, rule_changes
-from spark.schema.policy import EVOLVE, SchemaChangePolicy
+from spark.schema.evolution import read_ledger, read_tracked
+from spark.schema.fold_rules import FoldRules, rule_changes
 from spark.silver import quarantine
 from spark.silver.changes import decode_changes, key_slots, slot
 from spark.silver.fold import POSITION, mark_problems, rest_slots
@@ -71,12 +70,12 @@ def other_columns_tracked(session: SparkSession, spec: SilverSpec, ledger: Colum
 
     Columns that came or went since are left out: of an older version they say nothing.
     """
-    found = session.sql(f"SHOW TBLPROPERTIES {table_at(spec.path)} ('{TRACKED}')").first()
-    if ledger is None or found is None or not found.value.startswith("["):
+    tracked = read_tracked(session, spec.path)
+    if ledger is None or tracked is None:
         return ""
     born = {c.column for entry in ledger.history[:1] for c in entry.changes}
     both = born & {c.name for c in spec.columns if not c.event_field.startswith(DROPPED)} - {*spec.keys}
-    made_by = ledger.made_by or FoldRules.of_property(found.value)
+    made_by = ledger.made_by or (FoldRules(track_history=tuple(tracked)),)
     changes = rule_changes(made_by, FoldRules(track_history=spec.track_history), both)
     return next((f"were {change.was}, and are {change.now} now" for change in changes), "")
 
@@ -104,24 +103,10 @@ def _ends(session: SparkSession, asked: Again, changes: DataFrame) -> list[str]:
     """The positions at which every row of the table ends, lowest first."""
     spec, topics = asked.spec, asked.folded.topics
     ends = {epoch_prefix(epoch) for state in topics.values() for epoch in range(1, state.epoch + 1)}
-    ends |= {*generation.drops(spec), *_snapshots_of_another(session, asked)}
+    ends |= {*generation.drops(spec)}
+    if (ledger := read_ledger(session, spec)) is not None:
+        ends |= {*generation.first_snapshots(table_events(session, spec, asked.bronze_version), spec, ledger)}
     return sorted(ends | {*(truncate_positions(changes) if may_have_truncates(spec, topics) else ())})
-
-
-def _snapshots_of_another(session: SparkSession, asked: Again) -> list[str]:
-    """Where the catalogue alone tells of another table of this name: the full snapshot that came first after each."""
-    spec, ledger = asked.spec, read_ledger(session, asked.spec)
-    if ledger is None or SchemaChangePolicy.of(spec.schema_changes).drop_table != EVOLVE:
-        return []
-    found = []
-    for renewed in ledger.renewals():
-        if place_of(ledger.generation, renewed):
-            continue
-        rows = table_events(session, spec, asked.bronze_version)
-        whole = (sf.col("op") == "r") & ~sf.col("snapshot").eqNullSafe("incremental") & (sf.col("position") > renewed)
-        begin = rows.where(whole).agg(sf.min(snapshot_of(sf.col("position")))).first()
-        found += [begin[0]] if begin is not None and begin[0] else []
-    return found
 
 
 def _states(events: DataFrame, spec: SilverSpec, ends: Sequence[str]) -> DataFrame:

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from spark.delta.commits import Folded
-from spark.delta.identifiers import table_at
 from spark.envelopes.places import order_of, orders_with
 from spark.errors import RebuildNeededError
 from spark.kinds.row_conditions import conditions_text
 from spark.schema.column_ledger import ColumnLedger, diff
-from spark.schema.evolution import at_birth, compare_columns, first_ledger, read_ledger
-from spark.schema.fold_rules import TRACKED, FoldRules, rule_changes
+from spark.schema.evolution import at_birth, compare_columns, first_ledger, read_ledger, read_tracked
+from spark.schema.fold_rules import FoldRules, rule_changes
 from spark.specs import Column, SilverSpec
 
 
@@ -76,8 +75,8 @@ def _with_former_names(column: Column, known: Column | None) -> Column:
 
 
 def _tracking_at_birth(session: SparkSession, spec: SilverSpec) -> tuple[FoldRules, ...]:
-    found = session.sql(f"SHOW TBLPROPERTIES {table_at(spec.path)} ('{TRACKED}')").first()
-    return FoldRules.of_property(found.value) if found is not None else ()
+    was = read_tracked(session, spec.path)
+    return () if was is None else (FoldRules(track_history=tuple(was)),)
 
 
 def _in_brackets(names: object) -> str:

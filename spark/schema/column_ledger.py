@@ -103,6 +103,10 @@ class ColumnLedger:
         own = [c for c in newest.values() if (c.number is None or c.number > 0) and not c.event_field.startswith(DROPPED)]
         return tuple(replace(c, name=c.event_field, field="", formerly=(), since="") for c in own)
 
+    def leftovers(self) -> tuple[str, ...]:
+        """The columns of the lake whose values a renamed one has taken over: no event fills them any more."""
+        return tuple(c.name for c in self.columns if c.number is None and c.event_field.startswith(DROPPED))
+
     def holding(self, field: str) -> tuple[str, ...]:
         """The columns of the lake that hold the values of a source's column, newest first."""
         found = sorted((c for c in self.columns if c.event_field == field), key=lambda c: c.since, reverse=True)

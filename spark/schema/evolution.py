@@ -5,6 +5,7 @@ Every step can be done again: a job killed in between finds the ledger as it was
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from spark.kinds.row_conditions import conditions_text
 from spark.schema import generation
 from spark.schema.column_ledger import PROPERTY, ColumnChange, ColumnLedger
 from spark.schema.difference import SchemaPlan, holders, keys, plan
-from spark.schema.fold_rules import FoldRules, add_rules
+from spark.schema.fold_rules import TRACKED, FoldRules, add_rules
 from spark.schema.policy import EVOLVE, SchemaChangePolicy, rebuild_command
 from spark.schema.side_columns import newest_value
 from spark.specs import Column, SilverSpec
@@ -183,6 +184,12 @@ def read_ledger(session: SparkSession, spec: SilverSpec) -> ColumnLedger | None:
     """The ledger in the table."""
     found = session.sql(f"SHOW TBLPROPERTIES {table_at(spec.path)} ('{PROPERTY}')").first()
     return ColumnLedger.from_text(found.value) if found is not None and found.value.startswith("{") else None
+
+
+def read_tracked(session: SparkSession, path: str) -> list[str] | None:
+    """The columns whose changes made a version when a history began (none: all); None where it does not say."""
+    found = session.sql(f"SHOW TBLPROPERTIES {table_at(path)} ('{TRACKED}')").first()
+    return [str(name) for name in json.loads(found.value)] if found is not None and found.value.startswith("[") else None
 
 
 def _ledger_of_columns(session: SparkSession, spec: SilverSpec) -> ColumnLedger:

@@ -98,6 +98,23 @@ def drops(spec: SilverSpec, *, after: str = "") -> list[str]:
     return [place for place in places if place is not None and after < place <= (spec.renewed or place)]
 
 
+def first_snapshots(events: DataFrame, spec: SilverSpec, ledger: ColumnLedger) -> list[str]:
+    """Where the catalogue alone tells of another table of this name: the full snapshot that came first after each.
+
+    `events` are all that bronze has of the table.
+    """
+    if SchemaChangePolicy.of(spec.schema_changes).drop_table != EVOLVE:
+        return []
+    found = []
+    for renewed in ledger.renewals():
+        if place_of(ledger.generation, renewed):
+            continue
+        whole = (sf.col("op") == "r") & ~sf.col("snapshot").eqNullSafe("incremental") & (sf.col("position") > renewed)
+        begin = events.where(whole).agg(sf.min(snapshot_of(sf.col("position")))).first()
+        found += [begin[0]] if begin is not None and begin[0] else []
+    return found
+
+
 def generation_start(events: DataFrame, spec: SilverSpec, truncated: str | None) -> str | None:
     """Where the new table begins; None while there is nothing new. Where the log does not tell, that is known once its full
     snapshot is among the events (bronze rows)."""

@@ -10,6 +10,7 @@ from spark.errors import ReplayError
 from spark.replay.chosen_keys import parse_key
 from spark.replay.protocols import join_protocols
 from spark.replay.table_content import _common_folder
+from spark.replay.wanted_keys import WantedKeys, parse_bound
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,35 @@ def test_keys(text: str, names: list[str], values: list[str | None]) -> None:
 def test_what_is_no_key(text: str) -> None:
     with pytest.raises(ReplayError, match='write {"a": …, "b": …}'):
         parse_key(text, ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "values"),
+    [
+        ("42", ["id"], ["42"]),
+        ('{"id": 42}', ["id"], ["42"]),
+        ('{"a": 1}', ["a", "b"], ["1"]),
+        ('{"b": "x", "a": 1}', ["a", "b", "c"], ["1", "x"]),
+    ],
+)
+def test_bounds(text: str, names: list[str], values: list[str]) -> None:
+    assert parse_bound(text, names) == values
+
+
+@pytest.mark.parametrize("text", ["42", "[1]", "{}", '{"b": 1}', '{"a": null}', '{"a": 1, "c": 3}', "{"])
+def test_what_is_no_bound(text: str) -> None:
+    with pytest.raises(ReplayError, match='is no bound of a key: write {"a": …, "b": …}, without NULL; the last columns may'):
+        parse_bound(text, ["a", "b"])
+
+
+def test_wanted_keys_in_words() -> None:
+    assert [bool(each) for each in (WantedKeys(), WantedKeys(("1",)), WantedKeys(begin=""), WantedKeys(end="5"))] == [
+        False,
+        *[True] * 3,
+    ]
+    assert WantedKeys(("1", "2")).text == "keys 1, 2"
+    assert (WantedKeys(begin="1", end="5").text, WantedKeys(end="5").text) == ("keys from 1 to 5", "keys to 5")
+    assert (WantedKeys(begin="1", end="5").options, WantedKeys(end="5").options) == ("--from-key/--to-key", "--to-key")
 
 
 def named(readers: list[str], writers: list[str]) -> dict[str, Any]:

@@ -1,0 +1,71 @@
+"""Keys of one table, as a person writes them: one by one, or a range between two of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spark.errors import ReplayError
+
+FROM, TO = "--from-key", "--to-key"
+
+
+@dataclass(frozen=True)
+class WantedKeys:
+    """Single keys, or a range: both bounds are in it, and None is open on that side. Without any, all keys are wanted."""
+
+    single: tuple[str, ...] = ()
+    begin: str | None = None
+    end: str | None = None
+
+    def __bool__(self) -> bool:
+        """Whether some keys are wanted and not all."""
+        return bool(self.single) or self.is_range
+
+    @property
+    def is_range(self) -> bool:
+        """Whether there is a bound."""
+        return self.begin is not None or self.end is not None
+
+    @property
+    def options(self) -> str:
+        """The options by which they were given, for messages."""
+        return "--keys" if self.single else "/".join(name for name, _ in self.bounds)
+
+    @property
+    def bounds(self) -> tuple[tuple[str, str], ...]:
+        """Those that there are, each with its option."""
+        return tuple((name, text) for name, text in ((FROM, self.begin), (TO, self.end)) if text is not None)
+
+    @property
+    def text(self) -> str:
+        """In words; empty where all are wanted."""
+        if self.single:
+            return f"keys {', '.join(self.single)}"
+        words = {FROM: "from", TO: "to"}
+        return f"keys {' '.join(f'{words[name]} {text}' for name, text in self.bounds)}" if self.is_range else ""
+
+
+ALL_KEYS = WantedKeys()
+
+
+def parse_bound(text: str, names: Sequence[str]) -> list[str]:
+    """The values of a bound as texts: `{"a": 1, "b": "x"}`, whose last columns may be left out, or a single column's value.
+
+    Raises:
+        ReplayError: it is no bound of a key of these columns.
+    """
+    if len(names) == 1 and not text.startswith("{"):
+        return [text]
+    try:
+        told: Any = json.loads(text, parse_float=str, parse_int=str)
+    except ValueError:
+        told = None
+    known = isinstance(told, dict) and bool(told) and {*told} == {*names[: len(told)]}
+    if not known or any(value is None for value in told.values()):
+        shape = ", ".join(f'"{name}": …' for name in names)
+        more = ", without NULL; the last columns may be left out" if len(names) > 1 else ", or the value alone"
+        raise ReplayError(f"{text!r} is no bound of a key: write {{{shape}}}{more}")
+    return [str(told[name]) for name in names[: len(told)]]
