@@ -18,7 +18,7 @@ from cdc_assets.bronze.append import AppendPlan, append, bronze_spec, look
 from cdc_assets.bronze.ranges import width
 from cdc_assets.errors import CutError, TopicGapError
 from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
@@ -68,7 +68,7 @@ def look_whole(platform: Platform, source: BaseSource) -> AppendPlan:
     return found
 
 
-def align(platform: Platform, source: BaseSource, say: Say) -> AlignedBronze:
+def align(platform: Platform, source: CapturedSource, say: Say) -> AlignedBronze:
     """Bring bronze to a place between two commits of now; the caller has bronze's turn.
 
     Raises:

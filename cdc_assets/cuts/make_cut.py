@@ -22,7 +22,7 @@ from cdc_assets.identity.memory import Memory
 from cdc_assets.kinds import kind_of, names_with
 from cdc_assets.onboarding.state import Journal
 from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.models import BaseSource
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.registry.source_settings import Cuts
 from cdc_assets.resources.delta_log import rows_at, silver_committed, silver_rows, version_that_folded
 from cdc_assets.resources.platform import Platform
@@ -50,7 +50,7 @@ def plan_cut(platform: Platform, source: BaseSource) -> Iterator[dict[str, Any]]
         CutError: the source can have none now.
         TopicGapError: a topic is missing, or contradicts bronze.
     """
-    refuse_unready(source)
+    ready_source(source)
     for each in look_whole(platform, source).slices.values():
         path = names.silver_path(platform.lake, source, each.table)
         folded = silver_committed(path)
@@ -71,10 +71,10 @@ def make_cut(platform: Platform, source: BaseSource, say: Say) -> MadeCut:
         TableFailuresError: tables that silver could not fold up to it.
         CdcAssetsError: what a run of bronze and silver may meet.
     """
-    refuse_unready(source)
+    captured = ready_source(source)
     with table_lock("cut", source.name, "all", deadline=_BUSY_SECONDS):
         with bronze_turn(source):
-            aligned = align(platform, source, say)
+            aligned = align(platform, captured, say)
             for table, (result, _) in _fold(platform, source, aligned, say):
                 say(f"{names.table_name(table)}: folded {result.rows_read} in {result.seconds:.2f} s")
             made_at = datetime.now(timezone.utc).replace(microsecond=0)
@@ -83,13 +83,14 @@ def make_cut(platform: Platform, source: BaseSource, say: Say) -> MadeCut:
         return MadeCut(cut, tuple(keep_cut(platform.lake, source, cut, (source.cuts or Cuts()).keep)))
 
 
-def refuse_unready(source: BaseSource) -> None:
-    """Whether its log and its tables are such that a cut can be made.
+def ready_source(source: BaseSource) -> CapturedSource:
+    """The source, whose log and tables are such that a cut can be made.
 
     Raises:
         CutError: why not.
     """
-    if source.captured is None or not kind_of(source).has_commit_places:
+    captured = source.captured
+    if captured is None or not kind_of(captured).has_commit_places:
         told = ", ".join(names_with("has_commit_places"))
         raise CutError(f"{source.name} has no log whose commits are told apart: cuts are of {told}")
     running = Journal.of(source.name).running
@@ -98,6 +99,7 @@ def refuse_unready(source: BaseSource) -> None:
         raise CutError(f"{source.name}: {tables}: a reading is under way: cdc onboard {source.name} --resume, then the cut")
     if Memory.of(source.name).opening is not None:
         raise CutError(f"{source.name}: a new epoch is being opened: cdc repair source {source.name}, then the cut")
+    return captured
 
 
 def _fold(platform: Platform, source: BaseSource, aligned: AlignedBronze, say: Say) -> Iterator[Any]:
