@@ -21,6 +21,7 @@ from pathlib import Path
 
 from spark.errors import LeaseHeldError, LeftToSparkError, SchemaMismatchError
 from spark.lake import object_lease
+from spark.lake.folder import make_folder
 from spark.lake.place import is_local, is_object
 
 NAME = "_cdc_writer"
@@ -88,7 +89,7 @@ def _lend_object(path: str, seconds: float) -> Iterator[None]:
 
 @contextmanager
 def _hold_lock(path: str, *, seconds: float | None = None) -> Iterator[int]:
-    Path(path).mkdir(parents=True, exist_ok=True)
+    make_folder(Path(path))
     file = os.open(Path(path, NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     until = None if seconds is None else time.monotonic() + seconds
     try:

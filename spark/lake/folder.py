@@ -201,7 +201,7 @@ class LocalFolder(LakeFolder):
 
     @override
     def make(self) -> None:
-        Path(self.path).mkdir(parents=True, exist_ok=True)
+        make_folder(Path(self.path))
 
     @override
     def size(self, name: str) -> int:
@@ -209,6 +209,15 @@ class LocalFolder(LakeFolder):
 
     def _file(self, name: str) -> Path:
         return Path(self.path, name)
+
+
+def make_folder(folder: Path) -> None:
+    """Make it and what is missing above it, open to nobody who may not enter the folder that is there: whoever runs a command
+    has an umask of his own."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(mode=folder.parent.stat().st_mode & 0o777, exist_ok=True)
 
 
 def _facts(entry: os.DirEntry[str]) -> FileFacts | None:

@@ -97,3 +97,14 @@ def test_whoever_writes_by_spark_asks_before_it_reads(run: Any, tmp_path: Path, 
     table.lake_login = table.core_login = None
     with pytest.raises(AskedError):
         run(None, SimpleNamespace(**vars(table), spec=table))
+
+
+def test_a_folder_is_open_to_nobody_who_may_not_enter_the_lake(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    before = os.umask(0o022)
+    try:
+        with lease.lend_to_spark(str(tmp_path / "ledger" / "world")):
+            pass
+    finally:
+        os.umask(before)
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("ledger", "ledger/world")] == [0o700, 0o700]
