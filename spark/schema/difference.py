@@ -241,6 +241,8 @@ def _keep(answer: SchemaPlan, known: Sequence[Column], taken: set[str], policy: 
             old = replace(old, nullable=True, field=DROPPED + old.name, number=None, missing=None, formerly=())
         elif gone:
             old = replace(old, nullable=True, number=DROPPED_NUMBER, missing=None)
+            # Events still have it, and its values are not to come into the lake any more.
+            old = replace(old, field=DROPPED + old.name, formerly=()) if old.event_field in spec.excluded else old
         if any(c.event_field == old.event_field and c.since <= old.since and c.number != old.number for c in now):
             # Another column has its name now, and the values under it.
             old = replace(old, field=DROPPED + old.name)

@@ -26,7 +26,7 @@ from spark.errors import LeftToSparkError, SparkJobError, quantity
 from spark.lake.place import is_local
 from spark.large_tables import vector_merge
 from spark.schema import generation
-from spark.schema.column_ledger import PROPERTY, ColumnLedger
+from spark.schema.column_ledger import DROPPED, PROPERTY, ColumnLedger
 from spark.schema.evolution import at_birth, compare_columns
 from spark.silver import job as silver_job
 from spark.silver import late
@@ -232,7 +232,9 @@ def refuse_rules(work: SilverRun, fields: list[Field]) -> None:
     kinds = {f.column.name: silver_table.type_name(f.column) for f in fields}
     events = sum(silver_job.fresh(topics, before).values())
     reasons = {
-        "a column has, or had, another name in its events": any(c.formerly or c.since for c in spec.columns)
+        "a column has, or had, another name in its events": any(
+            c.formerly or c.since or c.event_field.startswith(DROPPED) for c in spec.columns
+        )
         or len({f.name for f in fields}) < len(fields),
         "its columns have had other orders": len(spec.orders) > 1,
         "the source's table was made again": bool(spec.renewed or generation.drops(spec)),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from spark.errors import SchemaMismatchError
-from spark.schema.column_ledger import ColumnLedger, diff
+from spark.schema.column_ledger import DROPPED, ColumnLedger, diff
 from spark.schema.evolution import compare_columns, first_ledger
 from spark.schema.fold_rules import FoldRules, add_rules, rule_changes
 from spark.specs import Column, SilverSpec
@@ -120,6 +120,9 @@ def test_a_column_that_the_registry_leaves_out_is_none_that_the_source_dropped()
     what = "left out by except_column_list: kept, and no longer filled; cdc replay shop orders --as-new takes it away"
     assert diff(found.history[-1]) == [f"- note text (drop: {what})"]
     assert found.left_out == ("note",)
+    # Events have the field still, and it is not read any more.
+    assert [c.event_field for c in found.columns] == ["id", "v", DROPPED + "note"]
+    assert after(found, without) == found
     assert first_ledger(without).left_out == ("note",)
     with pytest.raises(SchemaMismatchError, match=r"column 'note': drop \(text -> none\)"):
         compare_columns(first_ledger(SPEC), replace(without, excluded=()), after="0001")
