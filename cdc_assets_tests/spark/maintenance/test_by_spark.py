@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.errors import PySparkException
 
 from cdc_assets.resources import delta_rows
 from spark.delta.identifiers import table_at
@@ -78,9 +77,6 @@ def test_files_are_made_one_by_whoever_writes_the_table(
     assert asked == ([path, path] if properties == MAPPED else [])
     said = configuration(path)
     assert (said[KEEP_LOG], said[KEEP_FILES]) == ("false", "interval 30 days")
-    for hours in (0, 20 * 24):
-        with pytest.raises(PySparkException, match="retention period"):
-            session.sql(f"VACUUM {table_at(path)} RETAIN {hours} HOURS").collect()
     before = session.read.format("delta").option("versionAsOf", len(ROWS)).load(path)
     assert before.count() == len(ROWS), "a version before the rewriting"
     version = DeltaTable(path).version()
