@@ -100,4 +100,7 @@ def _range(source: BaseSource, table: Table, topic: str, states: Mapping[str, To
     state = states[topic]
     form = source.record_form(table)
     moved = state.moves_of(state.ranges)
-    return TopicRange(names.table_name(table), state.name, state.topic_id, 0, dict(state.ranges), **form, moved=moved)
+    ranges = dict(state.ranges)
+    return TopicRange(
+        names.table_name(table), state.name, state.topic_id, 0, ranges, **form, event_time=table.time_field, moved=moved
+    )
