@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from confluent_kafka import Producer
-from typer.testing import CliRunner
 
-from cdc_assets import names
-from cdc_assets.cli import app
-from cdc_assets.resources import delta_rows
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
 from cdc_assets_tests.backup.endpoints import SCHEMES
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
-from spark.delta.delta_rs import open_delta
 from spark.delta.local_log import newest_commits
 from spark.delta.session import connect
 from spark.lake.folder import open_folder
@@ -94,6 +86,8 @@ def change(chain: SmallChain, *statements: str) -> None:
 
 def who_wrote(path: str) -> list[str]:
     """Of each commit, oldest first: whether Spark made it, or a task."""
+    from spark.delta.delta_rs import open_delta
+
     return ["task" if e.get("engineInfo") == "cdc_assets" else "spark" for e in reversed(open_delta(path).history())]
 
 
@@ -137,36 +131,6 @@ def test_tasks_and_spark_write_one_table_in_turns(chain: SmallChain) -> None:
     for path in (spec.path, spec.bronze_path):
         folder = open_folder(path)
         assert b'"holder": ""' in folder.read(f"{FOLDER}/{folder.names(FOLDER)[-1]}")
-
-
-def test_a_record_waits_in_quarantine_and_is_given_up(
-    chain: SmallChain, store: Store, remote_of_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the verbs, of a table in the store. The oracle: delta-rs, and PostgreSQL for what lies behind the record."""
-    source, coin = chain.source, chain.source.table("coin")
-    (tmp_path / f"{source.name}.yaml").write_text(source.model_dump_json(exclude_unset=True, by_alias=True))
-    for name, value in {"CDC_SOURCES": str(tmp_path), "CDC_LAKE": store.root, "CDC_SPARK_REMOTE": remote_of_store}.items():
-        monkeypatch.setenv(name, value)
-
-    def quarantine(*words: str, code: int = 0) -> Any:
-        result = CliRunner().invoke(app, ["quarantine", *words, "-o", "json"])
-        assert result.exit_code == code, (result.output, result.exception)
-        return json.loads(result.stdout)
-
-    producer = Producer({"bootstrap.servers": chain.live.bootstrap})
-    producer.produce(names.lake_topic(source, coin), b"no event", partition=0)
-    producer.flush()
-    change(chain, "UPDATE coin SET worth = 0 WHERE id = 300")
-    chain.advance()
-    only_equal(chain)
-    table = f"{source.name}/coin"
-    (found,) = quarantine("list", table)
-    kept = delta_rows.read_rows(open_delta(names.quarantine_path(store.root, source, coin))).read_all().to_pylist()
-    assert [(row["offset"], row["error_class"], row["value"]) for row in kept] == [(found["offset"], "envelope", b"no event")]
-    assert quarantine("redrive", table, code=1)["left"] == 1
-    assert quarantine("drop", table)["dropped"] == 1
-    assert quarantine("list", table) == []
-    only_equal(chain)
 
 
 @pytest.mark.all
