@@ -78,7 +78,7 @@ def test_a_topic_that_replicate_fills(remote: str, kafka: str, tmp_path: Path, m
     assert values(silver) == [JOMBANG]
     found = compare_rows(platform, source, [source.tables[0]])["city"]
     assert (found.verdict, found.source_rows, found.silver_rows, found.reason) == ("equal", 1, 1, "")
-    assert found.lsn == f"{topic} 0:3"
+    assert f"{topic} 0:3" in found.lsn
     platform.spark().run(lambda session, path: session.sql(f"UPDATE delta.`{path}` SET Population = 1").collect(), silver)
     (told,) = compare_rows(platform, source, [source.tables[0]])["city"].differences
     assert (told.key, told.columns, told.where) == ("4097;", ("Population",), "silver")
