@@ -119,6 +119,22 @@ class Lakehouse:
             check=False,
         )
 
+    def follow(self, folder: Path, title: str, block: str, *, code: int = 0) -> str:
+        """What a page's block prints in `folder`; the first of its commands that fails ends it, with this exit code."""
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-euc", block],
+            stdin=subprocess.DEVNULL,
+            cwd=folder,
+            env={**self.environment(), "PYTHONPATH": ""},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=1500,
+            check=False,
+        )
+        assert done.returncode == code, f"{title}: {done.stdout[-6000:]}"
+        return done.stdout
+
     def environment(self, **more: str) -> dict[str, str]:
         """A clean environment that knows nothing but where the state lies."""
         ours = ("CDC_", "DAGSTER_", "AWS_", "STORAGE_EMULATOR_HOST")

@@ -148,7 +148,7 @@ def test_the_page_brings_the_tables_back(lost: Machine, server: OwnServer, tmp_p
     blocks["registry"] = blocks["registry"].replace("BUCKET/PREFIX", "cdc-backup/lake")
     outputs = {}
     for title in ("registry", "look", "bronze", "start", "read again", "compare"):
-        outputs[title] = follow(lost, tmp_path, title, blocks[title], code=1 if title == "start" else 0)
+        outputs[title] = lost.follow(tmp_path, title, blocks[title], code=1 if title == "start" else 0)
         if title == "registry":
             assert declared.read_text() == text
         if title == "look":
@@ -168,20 +168,3 @@ def test_the_page_brings_the_tables_back(lost: Machine, server: OwnServer, tmp_p
     assert current_versions(lost.history("shop", "orders"), columns) == expected
     versions = DeltaTable(str(lost.history("shop", "orders"))).to_pyarrow_table(columns=["id", "state"]).to_pylist()
     assert {"id": 300, "state": "new"} in versions, "what was captured before the loss is in the history still"
-
-
-def follow(machine: Machine, folder: Path, title: str, block: str, *, code: int = 0) -> str:
-    """What the page's block prints; the first of its commands that fails ends it, with this exit code."""
-    done = subprocess.run(
-        ["bash", "--noprofile", "--norc", "-euc", block],
-        stdin=subprocess.DEVNULL,
-        cwd=folder,
-        env={**machine.environment(), "PYTHONPATH": ""},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=1500,
-        check=False,
-    )
-    assert done.returncode == code, f"{title}: {done.stdout[-6000:]}"
-    return done.stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,22 +31,9 @@ class Reader(Lakehouse):
 
     addresses_block: str = ""
 
-    def follow(self, block: str) -> str:
+    def give(self, block: str) -> str:
         """What the block prints, given after the one with the addresses."""
-        folder = self.sources.parent
-        done = subprocess.run(
-            ["bash", "--noprofile", "--norc", "-euc", f"{self.addresses_block}\n{block}"],
-            stdin=subprocess.DEVNULL,
-            cwd=folder,
-            env={**self.environment(), "PYTHONPATH": ""},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=1500,
-            check=False,
-        )
-        assert done.returncode == 0, f"{block}: {done.stdout[-6000:]}"
-        return done.stdout
+        return self.follow(self.sources.parent, block, f"{self.addresses_block}\n{block}")
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +72,7 @@ def reader(live: LiveSource, lake: Lake, tmp_path_factory: pytest.TempPathFactor
 
 
 def assert_equal(reader: Reader, live: LiveSource, rows: int) -> None:
-    reader.follow("./cdc wait --timeout 400")
+    reader.give("./cdc wait --timeout 400")
     with live.connection() as connection:
         columns, expected = source_rows(connection, TABLE)
     assert expected.total() == rows
@@ -96,13 +82,13 @@ def assert_equal(reader: Reader, live: LiveSource, rows: int) -> None:
 def test_the_page_is_followed_to_the_letter(reader: Reader, live: LiveSource) -> None:
     blocks = blocks_of("your-own-platform.md", "sh")
     assert list(blocks) == ["addresses", "start", "spark", "see"]
-    reader.follow(blocks["start"])
+    reader.give(blocks["start"])
     started = {file.name for file in (reader.home / "logs").iterdir()}
     assert not {name for name in started if "kafka" in name or "-connect" in name.replace("spark-connect", "")}, started
     assert_equal(reader, live, 300)
-    told = reader.follow(blocks["spark"])
+    told = reader.give(blocks["spark"])
     assert {"jars.sha256", "requirements.txt", "spark-defaults.conf"} <= set(told.split())
-    assert "lake-kafka" in reader.follow(blocks["see"])
+    assert "lake-kafka" in reader.give(blocks["see"])
     with live.connection() as connection:
         connection.execute(f"UPDATE {TABLE} SET v = 'later' WHERE id < 50".encode())
         connection.execute(f"DELETE FROM {TABLE} WHERE id = 300".encode())

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -19,6 +17,7 @@ from spark.delta.log import silver_folded
 from spark.delta.topic_commits import all_schema_ids
 from spark.errors import ReplayError
 from spark.replay.replay_spec import ReplaySpec
+from spark.replay.wanted_keys import parse_columns
 from spark.silver.changes import decode_changes, key_slots, lake_types
 from spark.specs import SilverSpec
 
@@ -52,13 +51,8 @@ def parse_key(text: str, names: Sequence[str]) -> list[str | None]:
     Raises:
         ReplayError: it is no key of these columns.
     """
-    if len(names) == 1 and not text.startswith("{"):
-        return [text]
-    try:
-        told: Any = json.loads(text, parse_float=str, parse_int=str)
-    except ValueError:
-        told = None
-    if not isinstance(told, dict) or {*told} != {*names}:
+    told = parse_columns(text, names)
+    if told is None or {*told} != {*names}:
         shape = ", ".join(f'"{name}": …' for name in names)
         raise ReplayError(f"{text!r} is no key: write {{{shape}}}" + (", or the value alone" if len(names) == 1 else ""))
     return [None if told[name] is None else str(told[name]) for name in names]

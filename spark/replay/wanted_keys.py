@@ -51,20 +51,26 @@ class WantedKeys:
 ALL_KEYS = WantedKeys()
 
 
+def parse_columns(text: str, names: Sequence[str]) -> dict[str, Any] | None:
+    """What a person has written of a key, by column: `{"a": 1, "b": "x"}`, or a single column's value as it is; numbers as they
+    are written. None: it is neither."""
+    if len(names) == 1 and not text.startswith("{"):
+        return {names[0]: text}
+    try:
+        told: Any = json.loads(text, parse_float=str, parse_int=str)
+    except ValueError:
+        return None
+    return told if isinstance(told, dict) else None
+
+
 def parse_bound(text: str, names: Sequence[str]) -> list[str]:
     """The values of a bound as texts: `{"a": 1, "b": "x"}`, whose last columns may be left out, or a single column's value.
 
     Raises:
         ReplayError: it is no bound of a key of these columns.
     """
-    if len(names) == 1 and not text.startswith("{"):
-        return [text]
-    try:
-        told: Any = json.loads(text, parse_float=str, parse_int=str)
-    except ValueError:
-        told = None
-    known = isinstance(told, dict) and bool(told) and {*told} == {*names[: len(told)]}
-    if not known or any(value is None for value in told.values()):
+    told = parse_columns(text, names)
+    if not told or {*told} != {*names[: len(told)]} or any(value is None for value in told.values()):
         shape = ", ".join(f'"{name}": …' for name in names)
         more = ", without NULL; the last columns may be left out" if len(names) > 1 else ", or the value alone"
         raise ReplayError(f"{text!r} is no bound of a key: write {{{shape}}}{more}")
