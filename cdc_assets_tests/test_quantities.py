@@ -16,9 +16,9 @@ ROOT = Path(__file__).parents[1]
 # `{count} rows`, `{count} closed windows`, `{count} row(s)`; of a word before the noun the text of a message has one at most.
 PLURAL = re.compile(r" (?:([a-z]+) )?([a-z]+(?:s\b|\(s\)))(?!')")
 _VERBS = """
-    answers asks begins carries comes compares declares differs does ends expires follows gives goes has have holds is keeps knows
-    lacks leads lists makes names needs opens plans reads refers refuses reloads runs says sends shows stands stays stores tells
-    warns without writes
+    answers asks begins carries comes compares declares differs does ends expires follows gives goes has have holds is keeps
+    knows lacks leads lies lists makes names needs opens plans reads refers refuses reloads runs says sends shows stands stays
+    stores takes tells tracks warns without writes
 """
 _OTHERS = "always as its less this was"
 NO_NOUNS = frozenset(f"{_VERBS} {_OTHERS}".split())

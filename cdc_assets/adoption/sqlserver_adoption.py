@@ -113,7 +113,7 @@ def _only_database(running: RunningConnector) -> str:
         return told[0]
     listed = ", ".join(told) or "database.names is not set"
     raise AdoptionError(
-        f"connector {running.name} captures {quantity(len(told), 'database')} ({listed}), and a source is "
+        f"connector {running.name} names {quantity(len(told), 'database')} ({listed}), and a source is "
         "exactly one: give each database a connector of its own, then cdc adopt each of them"
     )
 

@@ -101,7 +101,7 @@ def plan_drill(platform: Platform, source: BaseSource) -> list[DrillPlan]:
             plans.append(DrillPlan(names.table_name(table), each.version, each.state.all_records, found.objects, found.bytes))
         else:
             plans.append(DrillPlan(each.table, problem=each.problem))
-    return plans
+    return sorted(plans, key=lambda plan: plan.table)
 
 
 def _store_of(platform: Platform, source: BaseSource) -> ObjectStore:

@@ -168,8 +168,8 @@ def test_topics_are_named_by_the_database_as_the_server_spells_it(tmp_path: Path
 @pytest.mark.parametrize(
     ("changed", "script", "told"),
     [
-        ({"database.names": "shop, crm"}, "", r"captures 2 databases \(shop, crm\), and a source is exactly one"),
-        ({"database.names": None}, "", "captures 0 databases .database.names is not set"),
+        ({"database.names": "shop, crm"}, "", r"names 2 databases \(shop, crm\), and a source is exactly one"),
+        ({"database.names": None}, "", "names 0 databases .database.names is not set"),
         ({"signal.data.collection": "dbo.marker"}, "", r"is no table of shop.*\(shop.schema.table\): change it there"),
         ({}, "UPDATE sys.databases SET is_cdc_enabled = 0", "database shop at erp.example.com:1433 has no change data capture"),
         ({}, "UPDATE sys.tables SET is_tracked_by_cdc = 0", "database shop at erp.example.com:1433 tracks no table in the lists"),
