@@ -2,12 +2,16 @@
 
 Each is an object of its own, written where a table's columns have changed since its birth. A restore begins both of them so.
 A history's ledger is another one than silver's: it may have begun later, and then lacks what was dropped before.
+
+Most tables never change, and are backed up once a minute: the store is asked of them in their first week alone. What stands
+there by then is of a table that this one has replaced.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 
     from spark.specs import SilverSpec
 
+_REPLACES_FOR = timedelta(days=7)
+
 
 def back_up_columns(store: ObjectStore, lake: str, source: BaseSource, table: Table) -> bool:
     """Whether there was something to write.
@@ -41,11 +47,11 @@ def back_up_columns(store: ObjectStore, lake: str, source: BaseSource, table: Ta
     history = _properties(names.history_path(lake, source, table)) if table.history == "scd2" else {}
     name, changed = names.table_name(table), _has_changed(silver)
     written = False
-    if PROPERTY in silver:
+    if changed or _is_young(silver):
         written = _keep(store, columns_key(source.name, name), silver[PROPERTY], begin=changed)
-    if PROPERTY in history:
-        key, begin = history_columns_key(source.name, name), changed or _has_changed(history)
-        written = _keep(store, key, json.dumps(history), begin=begin) or written
+    changed = changed or _has_changed(history)
+    if PROPERTY in history and (changed or _is_young(history)):
+        written = _keep(store, history_columns_key(source.name, name), json.dumps(history), begin=changed) or written
     return written
 
 
@@ -99,6 +105,18 @@ def _has_changed(properties: Mapping[str, str]) -> bool:
     """Whether a table's columns are others than at its birth."""
     ledger = ledger_in(properties)
     return ledger is not None and any(change.kind != "create" for entry in ledger.history for change in entry.changes)
+
+
+def _is_young(properties: Mapping[str, str]) -> bool:
+    """Whether the table began lately; so it did where its ledger does not tell when."""
+    ledger = ledger_in(properties)
+    if ledger is None:
+        return False
+    try:
+        began = datetime.fromisoformat(ledger.history[0].at)
+    except (IndexError, ValueError):
+        return True
+    return began.tzinfo is None or datetime.now(UTC) - began < _REPLACES_FOR
 
 
 def _keep(store: ObjectStore, key: str, text: str, *, begin: bool) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueT
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.resources.object_store.errors import MissingObjectError
 from cdc_assets.restore.column_history import back_up_columns, begin_history
+from cdc_assets_tests.backup.faulty_store import FaultyStore
 from spark.delta.first_commit import create_table
 from spark.history import seed
 from spark.lake.folder import open_folder
@@ -139,6 +141,17 @@ def test_a_table_that_was_made_again_replaces_what_is_kept(made: Shop) -> None:
     made.history()
     written, silver, history = made.back_up()
     assert (written, silver, json.loads(history)[PROPERTY]) == (True, ledger().to_text(), ledger().to_text())
+
+
+@pytest.mark.parametrize(("born", "asked"), [(timedelta(days=1), [SILVER, HISTORY]), (timedelta(days=8), [])])
+def test_an_old_table_that_never_changed_costs_no_request(made: Shop, born: timedelta, asked: list[str]) -> None:
+    told = ledger().to_text().replace("2026", (datetime.now(UTC) - born).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    for path in (names.silver_path, names.history_path):
+        made.make(path(made.lake, made.source, made.table), ColumnLedger.from_text(told))
+    requests = list[tuple[str, str]]()
+    store = FaultyStore(made.store, at_each=lambda operation, key: requests.append((operation, key)))
+    assert not back_up_columns(store, made.lake, made.source, made.table)
+    assert requests == [("get", key) for key in asked]
 
 
 @pytest.mark.parametrize("text", ["no json", "{}", '{"cdc.schema": "{}"}', "[]", "1"])
