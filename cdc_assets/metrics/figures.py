@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from spark.lake.place import is_object
 from spark.ledger.terms import FATES
 
 _WORK = """{ assetNodes { assetKey { path } assetMaterializations(limit: 1) { timestamp metadataEntries { label
-  ... on FloatMetadataEntry { floatValue } ... on IntMetadataEntry { intValue } } } } }"""
+  ... on FloatMetadataEntry { floatValue } ... on IntMetadataEntry { intRepr } } } } }"""
 _SINCE = timedelta(hours=24)
 
 
@@ -41,14 +41,35 @@ class MetricSample:
     value: float
 
 
+@dataclass(frozen=True)
+class NewestWork:
+    """The newest materialization of an asset: when (seconds since 1970; None: there was none), and the numbers it told."""
+
+    place: tuple[str, str, str]
+    at: float | None
+    figures: Mapping[str, float]
+
+    @classmethod
+    def of(cls, path: Sequence[str], done: Sequence[Mapping[str, Any]]) -> NewestWork:
+        """Of Dagster's answer for an asset's key."""
+        entries = done[0]["metadataEntries"] if done else ()
+        # `intValue` is none of a number beyond 32 bits.
+        numbers = {entry["label"]: entry.get("floatValue", entry.get("intRepr")) for entry in entries}
+        figures = {label: float(number) for label, number in numbers.items() if number is not None}
+        return cls(_place(path), float(done[0]["timestamp"]) / 1000 if done else None, figures)
+
+
 def collect(platform: Platform) -> list[MetricSample]:
     """Every figure of this moment."""
     started, found = time.monotonic(), list[MetricSample]()
+    chains = cache(lambda: chain_status(platform))
+    works = cache(lambda: _works(DagsterAnswers()))
     parts: dict[str, Callable[[], Iterator[MetricSample]]] = {
-        "chains": lambda: _of_chains(chain_status(platform)),
+        "chains": lambda: _of_chains(chains()),
         "lake": lambda: _of_lake(platform.lake, load_sources(settings.sources_folder())),
         "checks": lambda: _of_checks(DagsterAnswers()),
-        "work": lambda: _of_work(DagsterAnswers()),
+        "work": lambda: _of_works(works()),
+        "backups": lambda: _of_backups(chains(), works()),
         "lake_kafka": lambda: _of_cluster("lake", platform.lake_kafka()),
         "disk": lambda: _of_disks(platform.lake),
     }
@@ -94,19 +115,29 @@ def _of_checks(dagster: DagsterAnswers) -> Iterator[MetricSample]:
         yield MetricSample(names.CHECK, (*_place(found.asset), found.name), names.CHECK_STATES[found.state])
 
 
-def _of_work(dagster: DagsterAnswers) -> Iterator[MetricSample]:
-    for node in dagster.ask(_WORK)["assetNodes"]:
-        path, done = node["assetKey"]["path"], node["assetMaterializations"]
-        if path[0] not in cdc_names.ASSET_LAYERS or len(path) != 3 or not done:
+def _works(dagster: DagsterAnswers) -> list[NewestWork]:
+    """The newest materialization of each asset of a source, and of a table."""
+    nodes = [(node["assetKey"]["path"], node["assetMaterializations"]) for node in dagster.ask(_WORK)["assetNodes"]]
+    return [NewestWork.of(path, done) for path, done in nodes if path[0] in cdc_names.ASSET_LAYERS and len(path) == 3]
+
+
+def _of_works(works: Sequence[NewestWork]) -> Iterator[MetricSample]:
+    for work in works:
+        if work.at is not None:
+            yield MetricSample(names.WORKED_AT, work.place, work.at)
+        if "cdc/seconds" in work.figures:
+            yield MetricSample(names.WORK_SECONDS, work.place, work.figures["cdc/seconds"])
+
+
+def _of_backups(chains: Sequence[TableChain], works: Sequence[NewestWork]) -> Iterator[MetricSample]:
+    """What the newest run has told of each backup: its store is not asked."""
+    told = {work.place[1:]: work.figures for work in works if work.place[0] == "backup"}
+    for chain in chains:
+        place = (chain.source, chain.table)
+        if chain.bronze_epoch is None or place not in told:
             continue
-        yield MetricSample(names.WORKED_AT, _place(path), float(done[0]["timestamp"]) / 1000)
-        for entry in done[0]["metadataEntries"]:
-            if entry["label"] == "cdc/seconds":
-                yield MetricSample(names.WORK_SECONDS, _place(path), _number(entry))
-
-
-def _number(entry: dict[str, Any]) -> float:
-    return float(entry["floatValue"] if entry.get("floatValue") is not None else entry["intValue"])
+        held = told[place].get("cdc/epoch_records", 0) if told[place].get("cdc/epoch") == chain.bronze_epoch else 0
+        yield MetricSample(names.LAG, (*place, "backup"), max(0, chain.bronze_records - held))
 
 
 def _place(path: Sequence[str]) -> tuple[str, str, str]:

@@ -20,7 +20,7 @@ CHECK_STATES = {"passed": 0, "warned": 1, "failed": 2, "not run": 3}
 
 HELP: dict[str, tuple[str, tuple[str, ...]]] = {
     LAG: (
-        "Records that a link lacks of the one before; offsets, so at most so many, but of silver and history.",
+        "Records that a link lacks of the one before; offsets, so at most so many, of mirror and bronze.",
         ("source", "table", "link"),
     ),
     ROWS: ("Rows of silver, or versions of a history.", ("source", "table", "layer")),
@@ -37,7 +37,7 @@ HELP: dict[str, tuple[str, tuple[str, ...]]] = {
     UNDER_REPLICATED: ("Partitions of a cluster with a replica that is not in sync.", ("cluster",)),
     DISK_FREE: ("Free bytes of the disk.", ("place",)),
     DISK_SIZE: ("Bytes of the disk.", ("place",)),
-    PART_UP: ("1 where a part of these figures could be asked for, else 0: chains, checks, work, core, lake.", ("part",)),
+    PART_UP: ("1 where a part of these figures could be asked for, else 0: chains, checks, work, backups, core, lake.", ("part",)),
     COLLECT_SECONDS: ("How long it took to collect these figures.", ()),
 }
 """By name: what it says, and its labels. All are gauges."""

@@ -23,7 +23,8 @@ from spark.delta.commits import Committed, CommittedTopic
 class TableChain:
     """One table. Lags are in offsets (an upper bound of records), those of silver and history in records; None: not known.
 
-    `history_lag` and `history_versions` are None of a table without a history (`history: scd2`).
+    `history_lag` and `history_versions` are None of a table without a history (`history: scd2`). `bronze_records` are those of
+    `bronze_epoch`.
     """
 
     source: str
@@ -31,6 +32,7 @@ class TableChain:
     mirror_lag: int | None = None
     bronze_lag: int | None = None
     bronze_records: int = 0
+    bronze_epoch: int | None = None
     silver_lag: int | None = None
     silver_rows: int | None = None
     history_lag: int | None = None
@@ -108,6 +110,7 @@ def _of_table(platform: Platform, source: BaseSource, table: Table, there: Sourc
         mirror_lag=mirror_lag,
         bronze_lag=bronze_lag,
         bronze_records=records,
+        bronze_epoch=bronze.epoch if bronze else None,
         silver_lag=_records_behind(bronze, path, mirrored),
         silver_rows=silver_rows(path),
         history_lag=_records_behind(bronze, history, mirrored) if history else None,

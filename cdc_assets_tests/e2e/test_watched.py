@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -18,7 +19,12 @@ from deltalake import DeltaTable
 from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse, until
 from cdc_assets_tests.e2e.webserver import Graphql
 from cdc_assets_tests.support.posts import Posts
-from cdc_assets_tests.support.servers.prometheus_server import bring_prometheus, check_config, prometheus_server
+from cdc_assets_tests.support.servers.prometheus_server import (
+    PrometheusServer,
+    bring_prometheus,
+    check_config,
+    prometheus_server,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -61,10 +67,22 @@ def remove_rows(lakehouse: Lakehouse) -> None:
         os.umask(before)
 
 
+def silent_panels(prometheus: PrometheusServer, dashboard: dict[str, Any]) -> list[str]:
+    """Panels of the dashboard whose question this Prometheus refuses, or has nothing for."""
+    asked = [(panel["title"], target["expr"]) for panel in dashboard["panels"] for target in panel.get("targets", ())]
+    return [f"{title}: {expression}" for title, expression in asked if not prometheus.values(expression)]
+
+
+def links_behind(prometheus: PrometheusServer, table: str) -> dict[str, float]:
+    return {labels["link"]: value for labels, value in prometheus.values("cdc_lag_records") if labels["table"] == table}
+
+
 @pytest.mark.all
 def test_a_red_check_is_told_seen_and_mended(lakehouse: Lakehouse, graphql: Graphql, pager: Posts, tmp_path: Path) -> None:
     program = bring_prometheus()
-    lakehouse.cdc("render", "--target", "prometheus", "--out", str(tmp_path))
+    for target in ("prometheus", "grafana"):
+        lakehouse.cdc("render", "--target", target, "--out", str(tmp_path))
+    dashboard = json.loads((tmp_path / "grafana" / "cdc_assets.json").read_text())
     folder = tmp_path / "prometheus"
     with served_metrics(lakehouse, tmp_path) as address:
         text = (folder / "prometheus.yaml").read_text().replace("127.0.0.1:9309", address).replace("30s", "1s")
@@ -81,6 +99,7 @@ def test_a_red_check_is_told_seen_and_mended(lakehouse: Lakehouse, graphql: Grap
             assert {labels["part"] for labels, value in prometheus.values("cdc_part_up") if not value} == set()
             rows = {labels["table"]: value for labels, value in prometheus.values("cdc_rows") if labels["layer"] == "silver"}
             assert rows["city"] == DeltaTable(str(lakehouse.silver("world", "city"))).to_pyarrow_table(columns=[]).num_rows
+            assert links_behind(prometheus, "city") == dict.fromkeys(("mirror", "bronze", "silver", "backup"), 0)
             known = len(told(pager))
             remove_rows(lakehouse)
             graphql.execute_checks([(ASSET, CHECK)])
@@ -89,6 +108,7 @@ def test_a_red_check_is_told_seen_and_mended(lakehouse: Lakehouse, graphql: Grap
             until(lambda: state() == {2.0}, "Prometheus does not see the check fail")
             firing = prometheus.await_alerts("CdcCheckFailed")["CdcCheckFailed"]
             assert [each["table"] for each in firing if each["check"] == CHECK] == ["city"]
+            assert silent_panels(prometheus, dashboard) == []
 
             lakehouse.cdc(*shlex.split(red["mend"])[1:])
             graphql.execute_checks([(ASSET, CHECK)])

@@ -86,10 +86,16 @@ class Dagster:
     def ask(self, query: str, **_: Any) -> dict[str, Any]:
         asset = {"path": ["silver", "shop", "silver_orders"]}
         if "assetMaterializations" in query:
-            entries = [{"label": "cdc/seconds", "floatValue": 1.25}, {"label": "cdc/rows", "intValue": 4}]
+            entries = [{"label": "cdc/seconds", "floatValue": 1.25}, {"label": "cdc/rows", "intRepr": "4"}, {"label": "cdc/mend"}]
+            copied = [{"label": "cdc/epoch", "intRepr": "1"}, {"label": "cdc/epoch_records", "intRepr": str(2**32 + 3)}]
+            nodes = [("silver", "orders", entries), ("backup", "orders", copied), ("backup", "lines", None)]
             return {
                 "assetNodes": [
-                    {"assetKey": asset, "assetMaterializations": [{"timestamp": "1764072000000", "metadataEntries": entries}]}
+                    {
+                        "assetKey": {"path": [layer, "shop", f"{layer}_{table}"]},
+                        "assetMaterializations": [{"timestamp": "1764072000000", "metadataEntries": told}] if told else [],
+                    }
+                    for layer, table, told in nodes
                 ]
             }
         checks = []
@@ -108,13 +114,17 @@ def test_each_part_is_told_and_one_that_is_away_too(tmp_path: Path, monkeypatch:
     for name, value in write_shop(tmp_path).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(figures, "DagsterAnswers", Dagster)
+    held = 2**32 + 9
     chain = TableChain(
-        "shop", "orders", mirror_lag=None, bronze_lag=5, bronze_records=9, silver_lag=2, silver_rows=4, error="lost"
+        "shop", "orders", mirror_lag=None, bronze_lag=5, bronze_records=held, bronze_epoch=1, silver_lag=2, silver_rows=4, error="x"
     )
-    monkeypatch.setattr(figures, "chain_status", lambda platform: [chain])
+    others = [TableChain("shop", "lines", bronze_records=7, bronze_epoch=0), TableChain("shop", "away", error="lost")]
+    monkeypatch.setattr(figures, "chain_status", lambda platform: [chain, *others])
     read = samples(exposition(FigureCache(lambda: collect(Platform()), seconds=60)))
     place = {"source": "shop", "table": "orders"}
     assert [of(read, names.LAG, link=link, **place) for link in ("bronze", "silver")] == [5, 2]
+    backups = {(name, dict(labels)["table"]): value for (name, labels), value in read.items() if ("link", "backup") in labels}
+    assert backups == {(names.LAG, "orders"): 6, (names.LAG, "lines"): 7}
     assert (of(read, names.ROWS, layer="silver", **place), of(read, names.TABLE_ERROR, **place)) == (4, 1)
     checks = [of(read, names.CHECK, layer="silver", check=name, **place) for name in ("quarantine_empty", "schema", "reconciled")]
     assert checks == [0, 1, 2]
@@ -125,9 +135,9 @@ def test_each_part_is_told_and_one_that_is_away_too(tmp_path: Path, monkeypatch:
     # No stack runs: neither cluster has an address.
     up = {
         part: of(read, names.PART_UP, part=part)
-        for part in ("chains", "lake", "checks", "work", "disk", "core_kafka", "lake_kafka")
+        for part in ("chains", "lake", "checks", "work", "backups", "disk", "core_kafka", "lake_kafka")
     }
-    assert up == {**dict.fromkeys(("chains", "lake", "checks", "work", "disk"), 1.0), "core_kafka": 0.0, "lake_kafka": 0.0}
+    assert up == {**dict.fromkeys(("chains", "lake", "checks", "work", "backups", "disk"), 1.0), "core_kafka": 0.0, "lake_kafka": 0.0}
 
 
 def test_the_command_prints_them_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

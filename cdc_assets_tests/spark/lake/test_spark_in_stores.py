@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
+from cdc_assets.tables.fold_specs import silver_spec
+from cdc_assets.tables.source_catalogue import catalogue_of
 from cdc_assets_tests.backup.endpoints import SCHEMES
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
+from spark.delta.delta_rs import open_delta
 from spark.delta.local_log import newest_commits
 from spark.delta.session import connect
 from spark.lake.folder import open_folder
@@ -22,6 +28,7 @@ from spark.lake.store_options import spark_conf, spark_variables
 from spark.silver import job as silver_job
 from spark.small_tables.job import SmallTablesSpec
 from spark.small_tables.job import run as fold_in_tasks
+from spark.specs import SilverSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +43,18 @@ ALTER TABLE coin REPLICA IDENTITY FULL;
 INSERT INTO coin SELECT i, 'face ' || i, i / 7.0, '2026-01-01'::date + i FROM generate_series(1, 400) i;
 INSERT INTO toss SELECT i, i % 3 = 0 FROM generate_series(1, 90) i;
 """
+HOST = """
+import sys
+from spark.delta.identifiers import table_at
+from spark.delta.lease import lend_to_spark
+from spark.delta.session import connect
+remote, path, count = sys.argv[1:]
+session = connect(remote)
+for number in range(int(count)):
+    with lend_to_spark(path):
+        session.sql(f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ('of.other.host.{number}' = 'there')").collect()
+"""
+"""Another host: a client of its own beside a Spark server of its own. Each of its commits leaves a property."""
 
 
 class Store(NamedTuple):
@@ -86,8 +105,6 @@ def change(chain: SmallChain, *statements: str) -> None:
 
 def who_wrote(path: str) -> list[str]:
     """Of each commit, oldest first: whether Spark made it, or a task."""
-    from spark.delta.delta_rs import open_delta
-
     return ["task" if e.get("engineInfo") == "cdc_assets" else "spark" for e in reversed(open_delta(path).history())]
 
 
@@ -104,13 +121,14 @@ def test_the_first_load_is_equal(chain: SmallChain) -> None:
     assert silver_rows(chain.silver("coin")) == 400
 
 
-def test_tasks_and_spark_write_one_table_in_turns(chain: SmallChain) -> None:
-    from cdc_assets.tables.fold_specs import silver_spec
-    from cdc_assets.tables.source_catalogue import catalogue_of
-
+def coin_spec(chain: SmallChain) -> SilverSpec:
     coin = chain.source.table("coin")
     found = catalogue_of(chain.platform, chain.source, [coin])
-    spec = silver_spec(chain.root, chain.source, coin, found[coin.id])
+    return silver_spec(chain.root, chain.source, coin, found[coin.id])
+
+
+def test_tasks_and_spark_write_one_table_in_turns(chain: SmallChain) -> None:
+    spec = coin_spec(chain)
     for turn in range(4):
         change(
             chain,
@@ -133,15 +151,32 @@ def test_tasks_and_spark_write_one_table_in_turns(chain: SmallChain) -> None:
         assert b'"holder": ""' in folder.read(f"{FOLDER}/{folder.names(FOLDER)[-1]}")
 
 
+def test_two_hosts_with_a_spark_each_write_one_table(chain: SmallChain, store: Store, tmp_path: Path) -> None:
+    """Delta's own store for S3 guards a commit within one JVM alone (delta-io/delta#41)."""
+    spec, commits = coin_spec(chain), 10
+    known, folds = len(who_wrote(spec.path)), 0
+    with spark_connect(tmp_path / "other", conf=spark_conf(store.root), jars=[store.jars]) as (remote, _):
+        command = [sys.executable, "-c", HOST, remote, spec.path, str(commits)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as other:
+            while other.poll() is None:
+                change(chain, "UPDATE coin SET worth = worth + 1 WHERE id % 3 = 1")
+                chain.advance(fold=False)
+                folds += silver_job.run(chain.session, spec).version is not None
+        assert other.stdout is not None
+        assert other.returncode == 0, other.stdout.read()[-3000:]
+    told = open_delta(spec.path).metadata().configuration
+    assert {name for name in told if name.startswith("of.other.host")} == {f"of.other.host.{n}" for n in range(commits)}
+    assert len(who_wrote(spec.path)) == known + commits + folds
+    assert folds > 1
+    only_equal(chain)
+
+
 @pytest.mark.all
 def test_a_history_is_proven(chain: SmallChain) -> None:
-    from cdc_assets.tables.fold_specs import history_spec, silver_spec
-    from cdc_assets.tables.source_catalogue import catalogue_of
+    from cdc_assets.tables.fold_specs import history_spec
     from spark.history import job as history_job
 
-    coin = chain.source.table("coin")
-    found = catalogue_of(chain.platform, chain.source, [coin])
-    spec = silver_spec(chain.root, chain.source, coin, found[coin.id])
+    coin, spec = chain.source.table("coin"), coin_spec(chain)
     for number in range(2):
         change(chain, f"UPDATE coin SET face = 'f{number}' WHERE id < 50")
         chain.advance()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -42,10 +43,10 @@ class PrometheusServer:
         with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=10) as answer:
             return json.load(answer)["data"]
 
-    def values(self, metric: str) -> list[tuple[dict[str, str], float]]:
+    def values(self, expression: str) -> list[tuple[dict[str, str], float]]:
         """Labels and value of each of its series now; none while it does not answer yet."""
         try:
-            found = self.ask(f"/api/v1/query?query={metric}")["result"]
+            found = self.ask(f"/api/v1/query?query={quote(expression)}")["result"]
         except OSError:
             return []
         return [(each["metric"], float(each["value"][1])) for each in found]
