@@ -37,7 +37,10 @@ HELP: dict[str, tuple[str, tuple[str, ...]]] = {
     UNDER_REPLICATED: ("Partitions of a cluster with a replica that is not in sync.", ("cluster",)),
     DISK_FREE: ("Free bytes of the disk.", ("place",)),
     DISK_SIZE: ("Bytes of the disk.", ("place",)),
-    PART_UP: ("1 where a part of these figures could be asked for, else 0: chains, checks, work, backups, core, lake.", ("part",)),
+    PART_UP: (
+        "1 where a part of these figures could be asked for, else 0: chains, checks, work, backups, core, lake.",
+        ("part",),
+    ),
     COLLECT_SECONDS: ("How long it took to collect these figures.", ()),
 }
 """By name: what it says, and its labels. All are gauges."""

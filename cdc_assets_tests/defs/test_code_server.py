@@ -70,6 +70,7 @@ def assets(home: Home) -> set[str]:
         return set()
 
 
+@pytest.mark.all
 def test_a_broken_file_and_another_folder(home: Home, folder: Path) -> None:
     assert {"silver/world/silver_city", "silver/bank/silver_pgbench_tellers"} <= assets(home)
     proxy = state_of(home, _CODE).pid

@@ -149,6 +149,7 @@ def has_both(own: OwnDagster) -> bool:
         return False
 
 
+@pytest.mark.all
 def test_a_table_added_to_a_components_file_is_there_and_one_that_is_taken_out_is_gone(own: OwnDagster) -> None:
     declare(own, "shop", ["public.orders", "public.lines"])
     assert "silver/shop/silver_lines" not in own.assets()

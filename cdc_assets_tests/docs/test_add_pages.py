@@ -200,6 +200,7 @@ print(type(store).__name__, store.url.partition(":")[0], *twice, store.get("a"))
     assert copy.python("-c", script).split() == ["ShelfStore", "shelf", "True", "False", "b'1'"]
 
 
+@pytest.mark.all
 def test_a_check_is_one_file_and_one_row(tmp_path: Path) -> None:
     copy = Copy(tmp_path, "add-a-check.md")
     assert copy.tables == 2
@@ -241,6 +242,7 @@ def test_an_envelope_is_one_file_and_one_row(tmp_path: Path) -> None:
     assert copy.run("validate") == copy.promise()
 
 
+@pytest.mark.all
 @pytest.mark.service
 def test_an_envelope_has_a_test(tmp_path: Path) -> None:
     copy = Copy(tmp_path, "add-an-envelope.md")

@@ -55,6 +55,7 @@ def test_silver_equals_the_source_after_live_changes(lakehouse: Lakehouse, serve
     assert expected.total() == 500 + 1 - 5
 
 
+@pytest.mark.all
 def test_damage_is_found_at_one_place_of_the_binlog_and_healed(lakehouse: Lakehouse, server: MySqlServer) -> None:
     with private_files():
         DeltaTable(str(path_of(lakehouse, PARTS))).delete("id = 11")  # planted: a row that silver has lost
@@ -80,6 +81,7 @@ def moved_money(server: MySqlServer, until: threading.Event) -> int:
     return moved
 
 
+@pytest.mark.all
 def test_money_that_moves_is_whole_in_every_cut(lakehouse: Lakehouse, server: MySqlServer) -> None:
     ended, found = threading.Event(), []
     with ThreadPoolExecutor(1) as pool:
@@ -106,6 +108,7 @@ def test_money_that_moves_is_whole_in_every_cut(lakehouse: Lakehouse, server: My
     assert sums[0][1] < sums[1][1] < sums[2][1], "something has moved between two cuts"
 
 
+@pytest.mark.all
 def test_a_table_is_taken_in_while_it_is_written_to(lakehouse: Lakehouse, server: MySqlServer) -> None:
     server.execute(
         "CREATE TABLE plant.late (id int PRIMARY KEY, v varchar(20))",
@@ -119,6 +122,7 @@ def test_a_table_is_taken_in_while_it_is_written_to(lakehouse: Lakehouse, server
     assert expected.total() == 299
 
 
+@pytest.mark.all
 def test_a_server_that_was_reset_is_read_anew_in_an_epoch(lakehouse: Lakehouse, server: MySqlServer, tmp_path: Path) -> None:
     server.execute("RESET BINARY LOGS AND GTIDS", "DELETE FROM plant.parts WHERE id = 12")
     connector = 'key:"connector/plant/connector_plant"'

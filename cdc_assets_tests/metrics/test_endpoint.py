@@ -116,7 +116,15 @@ def test_each_part_is_told_and_one_that_is_away_too(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(figures, "DagsterAnswers", Dagster)
     held = 2**32 + 9
     chain = TableChain(
-        "shop", "orders", mirror_lag=None, bronze_lag=5, bronze_records=held, bronze_epoch=1, silver_lag=2, silver_rows=4, error="x"
+        "shop",
+        "orders",
+        mirror_lag=None,
+        bronze_lag=5,
+        bronze_records=held,
+        bronze_epoch=1,
+        silver_lag=2,
+        silver_rows=4,
+        error="x",
     )
     others = [TableChain("shop", "lines", bronze_records=7, bronze_epoch=0), TableChain("shop", "away", error="lost")]
     monkeypatch.setattr(figures, "chain_status", lambda platform: [chain, *others])
@@ -137,7 +145,11 @@ def test_each_part_is_told_and_one_that_is_away_too(tmp_path: Path, monkeypatch:
         part: of(read, names.PART_UP, part=part)
         for part in ("chains", "lake", "checks", "work", "backups", "disk", "core_kafka", "lake_kafka")
     }
-    assert up == {**dict.fromkeys(("chains", "lake", "checks", "work", "backups", "disk"), 1.0), "core_kafka": 0.0, "lake_kafka": 0.0}
+    assert up == {
+        **dict.fromkeys(("chains", "lake", "checks", "work", "backups", "disk"), 1.0),
+        "core_kafka": 0.0,
+        "lake_kafka": 0.0,
+    }
 
 
 def test_the_command_prints_them_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

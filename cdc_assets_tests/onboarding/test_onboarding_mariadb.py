@@ -23,6 +23,7 @@ def depot(mariadb: LiveMariaDb, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield own
 
 
+@pytest.mark.all
 def test_a_table_from_before_the_connector_altered_while_nobody_looked(depot: Ground) -> None:
     take_in_altered(depot)
     assert f"  - {{name: {SOURCE}.early}}\n" in depot.file.read_text()

@@ -163,16 +163,18 @@ def thin(session: SparkSession, tmp_path: Path, source: Source) -> Chain:
     return Chain(session, tmp_path / "thin", source, expires=True)
 
 
-@pytest.mark.parametrize("seed", [7, *(pytest.param(n, marks=pytest.mark.all) for n in range(100, 112))])
-def test_it_makes_the_same(session: SparkSession, tmp_path: Path, source: Source, thin: Chain, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "partitions"), [(7, 1), *(pytest.param(n, 3, marks=pytest.mark.all) for n in range(100, 112))])
+def test_it_makes_the_same(
+    session: SparkSession, tmp_path: Path, source: Source, thin: Chain, seed: int, partitions: int
+) -> None:
     """Replays of a connector, snapshots and moved keys included: late events ask for what is gone."""
     choice = random.Random(seed)
     whole = Chain(session, tmp_path / "whole", source, expires=False)
-    worlds = [play(random_steps(choice), first_key=100 * number) for number in range(3)]
+    worlds = [play(random_steps(choice), first_key=100 * number) for number in range(partitions)]
     for partition, (_, connector) in enumerate(worlds):
         for chain in (thin, whole):
             chain.lake.put("t", *connector.records, partition=partition)
-    ends, at = [connector.next_offset for _, connector in worlds], [0, 0, 0]
+    ends, at = [connector.next_offset for _, connector in worlds], [0] * partitions
     while at != ends:
         at = [min(end, now + choice.choice([0, end // 3, end // 2])) for now, end in zip(at, ends, strict=True)]
         if not any(at):
@@ -234,6 +236,7 @@ def test_a_late_event_above_all_that_is_gone_asks_for_nothing(session: SparkSess
     assert sum(thin.told()["fates"].values(), Counter()) == {"applied": 37, "older": 2}
 
 
+@pytest.mark.all
 def test_a_damaged_object_stops_who_asks_for_it(thin: Chain, source: Source, tmp_path: Path) -> None:
     """Silver, history and ledger stay as they are, and the object is named."""
     thin.lake.put("t", *_rows(0, 30))

@@ -136,6 +136,7 @@ def test_going_on_ends_in_what_happened(session: SparkSession, tmp_path: Path, s
     proven(session, step, silver)
 
 
+@pytest.mark.all
 def test_no_bronze_of_old_is_read_where_nothing_is_late(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

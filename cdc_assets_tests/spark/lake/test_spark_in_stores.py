@@ -151,6 +151,7 @@ def test_tasks_and_spark_write_one_table_in_turns(chain: SmallChain) -> None:
         assert b'"holder": ""' in folder.read(f"{FOLDER}/{folder.names(FOLDER)[-1]}")
 
 
+@pytest.mark.all
 def test_two_hosts_with_a_spark_each_write_one_table(chain: SmallChain, store: Store, tmp_path: Path) -> None:
     """Delta's own store for S3 guards a commit within one JVM alone (delta-io/delta#41)."""
     spec, commits = coin_spec(chain), 10

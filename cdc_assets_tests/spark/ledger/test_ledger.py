@@ -104,6 +104,7 @@ def test_every_record_has_the_fate_that_the_list_says(session: SparkSession, tmp
     assert job.run(session, often).version is None
 
 
+@pytest.mark.all
 def test_both_topics_are_counted_at_the_same_cut(session: SparkSession, kafka: str, tmp_path: Path) -> None:
     """Two partitions, aborted transactions, markers and tombstones on one side, other markers on the other, a topic ahead.
 

@@ -71,6 +71,7 @@ def test_a_restored_silver_is_counted_anew(session: SparkSession, tmp_path: Path
     assert fates(ledger.path) == {"applied": 2, "superseded": 1}
 
 
+@pytest.mark.all
 def test_killed_or_twice_at_once_counts_once(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And a TRUNCATE has fates of its own: what it made obsolete in its own fold is superseded."""
     lake = Lake(session, tmp_path)

@@ -45,7 +45,8 @@ def is_kept_by_vacuum(session: SparkSession, path: str, *, days_old: int) -> boo
     file.write_bytes(b"")
     at = time.time() - days_old * DAY
     os.utime(file, (at, at))
-    session.sql(f"VACUUM {table_at(path)}").collect()
+    # Delta takes no other number of hours than 0, which it refuses: the property says how long.
+    session.sql(f"VACUUM {table_at(path)} RETAIN 24 HOURS").collect()
     return file.exists()
 
 
@@ -82,6 +83,8 @@ def test_files_are_made_one_by_whoever_writes_the_table(
     version = DeltaTable(path).version()
     assert maintain(spec, by_spark).given_up == {}
     assert DeltaTable(path).version() == version
+    with pytest.raises(Exception, match="DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"):
+        session.sql(f"VACUUM {table_at(path)} RETAIN 0 HOURS").collect()
     assert maintain(replace(spec, needed_seconds=2 * DAY), by_spark).given_up == {}
     assert configuration(path)[KEEP_FILES] == "interval 7 days"
 

@@ -198,6 +198,7 @@ def killed(step: Callable[..., Any], at: int, *, behind: bool) -> Callable[..., 
     return run
 
 
+@pytest.mark.all
 @pytest.mark.parametrize(("name", "at"), PLACES)
 def test_killed_in_each_phase_and_run_again_it_is_the_same(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, at: int

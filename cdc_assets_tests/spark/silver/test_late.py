@@ -59,6 +59,7 @@ def test_what_an_epoch_took_away_stays_away_when_silver_is_made_anew(session: Sp
     assert values(spec.path) == [{"id": 1, "v": "b", "note": None}]
 
 
+@pytest.mark.all
 def test_what_comes_late_below_a_part_of_a_row_changes_the_rest_of_it(session: SparkSession, tmp_path: Path) -> None:
     """By hand: the part at place 5 carries on what the events before it say, whenever those arrive."""
     lake = Lake(session, tmp_path)
@@ -93,6 +94,7 @@ def test_a_key_of_nothing_is_folded_again_as_any_other(session: SparkSession, tm
     assert values(spec.path) == [{"id": None, "v": "b", "note": "y"}]
 
 
+@pytest.mark.all
 def test_what_comes_late_for_a_key_changes_the_row_that_was_moved_from_it(session: SparkSession, tmp_path: Path) -> None:
     """The new partition has the change of the key, and the old one an update before it: the row's rest is of that update."""
     lake = Lake(session, tmp_path)

@@ -202,6 +202,7 @@ def test_a_row_of_many_columns_moves(session: SparkSession, tmp_path: Path) -> N
     assert by_id(values(spec.path)) == by_id(table.rows.values())
 
 
+@pytest.mark.all
 def test_what_nobody_knows_waits_in_quarantine(session: SparkSession, tmp_path: Path) -> None:
     table = Table()
     table.insert(0, "x")

@@ -56,6 +56,7 @@ def shown(row: Row) -> Row:
     return {k: v for k, v in row.items() if not k.startswith("_")}
 
 
+@pytest.mark.all
 @pytest.mark.parametrize(("nulls", "listed"), [(("a", "b"), True)])
 def test_as_one_rule_after_the_other(session: SparkSession, tmp_path: Path, nulls: tuple[str, ...], listed: bool) -> None:
     chosen = random.Random(4)

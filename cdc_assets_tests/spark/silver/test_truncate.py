@@ -36,7 +36,7 @@ KEPT = [(2, "c"), (3, "d")]
 END = (5, 2)
 
 
-@pytest.mark.parametrize(("cut", "at_once"), [((4, 0), "soft"), ((1, 2), "hard")])
+@pytest.mark.parametrize(("cut", "at_once"), [((4, 0), "soft"), pytest.param((1, 2), "hard", marks=pytest.mark.all)])
 def test_what_is_below_goes(session: SparkSession, tmp_path: Path, cut: tuple[int, int], at_once: str) -> None:
     """In two batches, and in one."""
     lake = Lake(session, tmp_path)

@@ -134,6 +134,14 @@ def feeds(kafka: str, tmp_path: Path) -> Feeds:
     return found
 
 
+def test_what_is_there_is_carried_once(feeds: Feeds) -> None:
+    feeds.send(1, 2, 3)
+    feeds.run(SPEC)
+    assert feeds.total() == 6
+    feeds.check()
+
+
+@pytest.mark.all
 def test_nothing_is_lost_or_carried_twice(feeds: Feeds, session: SparkSession) -> None:
     checkpoint = feeds.lake / "checkpoints" / "feeds"
     feeds.send(1, 2, 3)

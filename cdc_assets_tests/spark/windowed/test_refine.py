@@ -54,7 +54,7 @@ def play(session: SparkSession, folder: Path, seed: int, cuts: int) -> None:
 
 
 def test_every_run_leaves_what_duckdb_computes(session: SparkSession, tmp_path: Path) -> None:
-    play(session, tmp_path, seed=1, cuts=4)
+    play(session, tmp_path, seed=1, cuts=3)
 
 
 @pytest.mark.all
