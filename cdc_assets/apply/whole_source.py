@@ -18,8 +18,10 @@ from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.platform import Platform
 
 
-def refuse_source(platform: Platform, source: BaseSource) -> None:
+def refuse_source(platform: Platform, source: BaseSource, *, server_is_known: bool = False) -> None:
     """Names, clusters, server, tables and each connector's config, in the order of what they cost.
+
+    `server_is_known`: the caller has just asked whether it is the one that was read.
 
     Preflight is asked only where the capturing connector is new: what it finds of a running one is its check's to tell.
 
@@ -30,7 +32,8 @@ def refuse_source(platform: Platform, source: BaseSource) -> None:
     if names.is_mirrored(source):
         refuse_one_cluster(platform.core_kafka(source.cluster), platform.lake_kafka())
     if source.captured:
-        refuse_other(platform, source.captured)
+        if not server_is_known:
+            refuse_other(platform, source.captured)
         refuse_uncapturable(platform, source.captured)
         _refuse_unprepared(platform, source.captured)
     for each in declared:

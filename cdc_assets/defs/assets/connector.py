@@ -30,7 +30,7 @@ def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
         for line in lines:
             context.log.info("%s", line)
         epochs = apply_on_gap(platform, source, context.log.warning)
-        refuse_source(platform, source)
+        refuse_source(platform, source, server_is_known=not epochs)
         if unsignalled := ensure_signal_table(source):
             context.log.warning("%s", unsignalled)
         late = not_listed(source, connect.config(config["name"]))
