@@ -199,6 +199,7 @@ def test_what_is_offboarded_is_gone_from_dagster(lakehouse: Lakehouse, graphql: 
     assert "silver/world/silver_route_incremental" in graphql.assets()
 
 
+@pytest.mark.all
 def test_a_poison_record_is_told_by_status(lakehouse: Lakehouse, graphql: Graphql) -> None:
     from confluent_kafka import Producer
 

@@ -33,6 +33,7 @@ def of_lake(lakehouse: Lakehouse) -> set[tuple[Any, ...]]:
     return {(row["state"], f"{row['window_start']:%Y-%m-%d %H}", row["orders"], row["revenue"]) for row in rows}
 
 
+@pytest.mark.all
 def test_windows_follow_the_source(lakehouse: Lakehouse) -> None:
     until(lambda: of_lake(lakehouse) == of_source(lakehouse.mariadb), "the first results do not come", seconds=400)
     lakehouse.mariadb.execute(

@@ -128,6 +128,7 @@ def test_rows_of_keys_come_beside_the_lake(chain: SmallChain, store: ObjectStore
     assert DeltaTable(chain.silver("coin")).version() == began
 
 
+@pytest.mark.all
 def test_a_range_of_keys_comes_beside_the_lake(chain: SmallChain, store: ObjectStore, tmp_path: Path) -> None:
     """Oracle: the live silver's rows, and its history's, of the keys from 390 to 1100, as numbers."""
     chain.advance()

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.parametrize(
-    "begin", [pytest.param(3, marks=pytest.mark.all, id="changes"), pytest.param(0, id="snapshot and changes")]
-)
-@pytest.mark.parametrize("cut", [pytest.param(False, marks=pytest.mark.all), True])
+@pytest.mark.all
+@pytest.mark.parametrize("begin", [pytest.param(3, id="changes"), pytest.param(0, id="snapshot and changes")])
+@pytest.mark.parametrize("cut", [False, True])
 def test_a_stretch_again_behind_the_next_snapshot(session: SparkSession, tmp_path: Path, cut: bool, begin: int) -> None:
     database = Database()
     connector = Connector(database)

@@ -85,6 +85,7 @@ def test_parts_of_rows(session: SparkSession, tmp_path: Path, cuts: list[int]) -
     assert by_id(spec.path) == ROWS
 
 
+@pytest.mark.all
 def test_soft_deletes_keep_the_row(session: SparkSession, tmp_path: Path) -> None:
     lake = Lake(session, tmp_path)
     lake.put("t", *HISTORY)

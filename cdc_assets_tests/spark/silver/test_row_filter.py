@@ -120,6 +120,7 @@ def test_random_histories(session: SparkSession, tmp_path: Path, seed: int) -> N
     assert in_silver(late) == source.kept()
 
 
+@pytest.mark.all
 def test_a_row_that_comes_in_without_all_of_its_values_is_set_aside(session: SparkSession, tmp_path: Path) -> None:
     """What it did not change the event does not say, and the table has no row to keep it from."""
     table = chosen(session, tmp_path, IN_EUROPE)
@@ -133,6 +134,7 @@ def test_a_row_that_comes_in_without_all_of_its_values_is_set_aside(session: Spa
     assert in_silver(table) == {1: ("EU", "long")}
 
 
+@pytest.mark.all
 def test_other_rows_are_another_table(session: SparkSession, tmp_path: Path) -> None:
     table = chosen(session, tmp_path, IN_EUROPE)
     table.send(sent(0, 0, 1, "US", "a", "c"), sent(1, 1, 2, "EU", "a", "c"))
@@ -153,6 +155,7 @@ def test_other_rows_are_another_table(session: SparkSession, tmp_path: Path) -> 
     assert in_silver(table) == {1: ("US", "a"), 2: ("EU", "a"), 3: ("US", "b")}
 
 
+@pytest.mark.all
 def test_a_column_that_has_changed_its_type_is_asked_again_by_a_replay_alone(session: SparkSession, tmp_path: Path) -> None:
     """Newer values are in a column beside the old one: of that nobody has asked."""
     table = chosen(session, tmp_path, IN_EUROPE)
