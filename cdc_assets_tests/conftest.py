@@ -69,7 +69,7 @@ def foreign_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 @pytest.fixture(scope="session")
 def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Spark Connect server."""
-    with spark_connect(tmp_path_factory.mktemp("spark"), is_long_lived=True) as (address, _):
+    with spark_connect(tmp_path_factory.mktemp("spark")) as (address, _):
         yield address
 
 

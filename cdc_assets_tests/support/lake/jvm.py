@@ -78,15 +78,13 @@ def spark_connect(
     folder: Path,
     *,
     optimize: bool = False,
-    is_long_lived: bool = False,
     master: str = "local[2]",
     conf: Mapping[str, str] = MappingProxyType({}),
     jars: Sequence[str] = (),
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """A Spark Connect server with Delta: its `sc://` address, and what kills it. `optimize`: as the product starts it.
 
-    Else what the tests ask themselves is interpreted too, and Java's second compiler is off where not `is_long_lived`: few rows,
-    a thousand plans.
+    Else what the tests ask themselves is interpreted too, and Java's second compiler is off: few rows, a thousand plans.
     The executors of a `master` elsewhere find the jars where they are here. `jars` are more sets of them.
     """
     from spark.delta.plans import INTERPRETED
@@ -111,9 +109,9 @@ def spark_connect(
         class_path=spark_class_path(*jars),
         # A young generation of this size makes collections a third as many: they took a twelfth of the processor time.
         heap_mb=2400,
-        # The second compiler takes 130 s of processor time. After 7 minutes of work a server has these back: a fold is then a
-        # quarter cheaper (of the folders silver, reconcile and schema: 44 tests 434 s without and 436 s with it).
-        optimize=optimize or is_long_lived,
+        # The second compiler takes 130 s of processor time, and a fold is a quarter cheaper then. So a server has it back after
+        # 7 minutes of work: 44 tests of silver, reconcile and schema 434 s without and 436 s with it. Most parts end before.
+        optimize=optimize,
         options=[*OPTIONS, "-Xmn800m", f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"],
         arguments_file=folder / "spark.args",
     )
