@@ -192,6 +192,7 @@ WHERE = [{"column": "part", "one_of": [0, 1]}, {"column": "email", "none_of": ["
 CHOSEN = "part IN (0, 1) AND email IS DISTINCT FROM 'person4@example.org' AND email IS DISTINCT FROM '%s'"
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("again", ["chosen"], indirect=True)
 def test_other_rows_are_chosen(again: Again) -> None:
     """A replay brings the rows that `where` keeps; then rows come and go by their values, and the comparison knows."""
