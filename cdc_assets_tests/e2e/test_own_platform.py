@@ -88,7 +88,9 @@ def test_the_page_is_followed_to_the_letter(reader: Reader, live: LiveSource) ->
     assert_equal(reader, live, 300)
     told = reader.give(blocks["spark"])
     assert {"jars.sha256", "requirements.txt", "spark-defaults.conf"} <= set(told.split())
-    assert "lake-kafka" in reader.give(blocks["see"])
+    seen = reader.give(blocks["see"])
+    assert f"{SOURCE}-mirror: unchanged, RUNNING" in seen
+    assert re.search(rf"{SOURCE} +{TABLE} .*pass", seen), seen
     with live.connection() as connection:
         connection.execute(f"UPDATE {TABLE} SET v = 'later' WHERE id < 50".encode())
         connection.execute(f"DELETE FROM {TABLE} WHERE id = 300".encode())
