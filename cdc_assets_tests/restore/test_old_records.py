@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from typer.testing import CliRunner
 
 from cdc_assets import names
 from cdc_assets.backup import backup_table, verify_backup
+from cdc_assets.cli import app
 from cdc_assets.errors import BackupError, RemovalError, RestoreError
 from cdc_assets.maintenance.maintain_source import maintain_source, plan_source
 from cdc_assets.registry.models import Source
@@ -21,6 +25,7 @@ from cdc_assets.removal.data import remove_backup
 from cdc_assets.resources.delta_log import bronze_committed, bronze_floors, bronze_rows
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.resources.platform import Platform
+from cdc_assets.restore import old_records
 from cdc_assets.restore.old_records import find_old_records
 from cdc_assets.restore.past_records import STAYS_SECONDS, bring_back, remove_past
 from cdc_assets_tests.backup.bronze_tables import topic_of
@@ -131,6 +136,30 @@ def test_what_is_old_goes_and_comes_back_to_the_letter(
         assert bring_back(Platform(), shop, shop.table(table), quietly) is not None
     assert whole(shop, full) == before
     assert expire(LATER + 2 * DAY).rows_removed == 0, "nothing else is old by then"
+
+
+@pytest.mark.slow
+def test_the_command_takes_what_its_dry_run_says(
+    full: Original, store: ObjectStore, shop: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(time=lambda: LATER, monotonic=time.monotonic)
+    monkeypatch.setattr(old_records, "time", clock)
+
+    def maintain(*words: str) -> dict[str, Any]:
+        done = CliRunner().invoke(app, ["maintain", *words, "bronze/shop", "-o", "json"])
+        assert done.exit_code == 0, (done.output, done.exception)
+        (row,) = json.loads(done.stdout)
+        return dict(row)
+
+    before = held(full.path, "orders", "customers")
+    assert maintain("--dry-run")["rows_to_go"] == len(before) == 2812
+    assert held(full.path, "orders", "customers") == before
+    assert maintain()["rows_gone"] == 2812
+    assert DeltaTable(full.path).to_pyarrow_table().num_rows == 0
+    for table in ("orders", "customers"):
+        assert verify_backup(store, source="shop", table=table, bronze_path=full.path).ok
+        assert bring_back(Platform(), shop, shop.table(table), quietly) is not None
+    assert whole(shop, full) == before
 
 
 @pytest.mark.slow

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from confluent_kafka import Producer
 
+from cdc_assets import names
+from cdc_assets.resources import delta_rows
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
 from cdc_assets.tables.fold_specs import silver_spec
 from cdc_assets.tables.source_catalogue import catalogue_of
@@ -169,6 +174,37 @@ def test_two_hosts_with_a_spark_each_write_one_table(chain: SmallChain, store: S
     assert {name for name in told if name.startswith("of.other.host")} == {f"of.other.host.{n}" for n in range(commits)}
     assert len(who_wrote(spec.path)) == known + commits + folds
     assert folds > 1
+    only_equal(chain)
+
+
+@pytest.mark.all
+def test_a_record_waits_in_quarantine_and_is_given_up(
+    chain: SmallChain, store: Store, remote_of_store: str, tmp_path: Path
+) -> None:
+    """By the verbs, of a table in the store. The oracle: delta-rs, and PostgreSQL for what lies behind the record."""
+    source, coin = chain.source, chain.source.table("coin")
+    (tmp_path / f"{source.name}.yaml").write_text(source.model_dump_json(exclude_unset=True, by_alias=True))
+    own = {"CDC_SOURCES": str(tmp_path), "CDC_LAKE": store.root, "CDC_SPARK_REMOTE": remote_of_store}
+
+    def quarantine(*words: str, code: int = 0) -> Any:
+        command = [sys.executable, "-m", "cdc_assets.cli", "quarantine", *words, "-o", "json"]
+        done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == code, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+    producer = Producer({"bootstrap.servers": chain.live.bootstrap})
+    producer.produce(names.lake_topic(source, coin), b"no event", partition=0)
+    assert producer.flush(30) == 0
+    change(chain, "UPDATE coin SET worth = 0 WHERE id = 300")
+    chain.advance()
+    only_equal(chain)
+    table = f"{source.name}/coin"
+    (found,) = quarantine("list", table)
+    kept = delta_rows.read_rows(open_delta(names.quarantine_path(store.root, source, coin))).read_all().to_pylist()
+    assert [(row["offset"], row["error_class"], row["value"]) for row in kept] == [(found["offset"], "envelope", b"no event")]
+    assert quarantine("redrive", table, code=1)["left"] == 1
+    assert quarantine("drop", table)["dropped"] == 1
+    assert quarantine("list", table) == []
     only_equal(chain)
 
 
