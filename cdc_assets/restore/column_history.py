@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
@@ -113,10 +113,10 @@ def _is_young(properties: Mapping[str, str]) -> bool:
     if ledger is None:
         return False
     try:
-        began = datetime.fromisoformat(ledger.history[0].at)
+        began = datetime.strptime(ledger.history[0].at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
     except (IndexError, ValueError):
         return True
-    return began.tzinfo is None or datetime.now(UTC) - began < _REPLACES_FOR
+    return datetime.now(timezone.utc) - began < _REPLACES_FOR
 
 
 def _keep(store: ObjectStore, key: str, text: str, *, begin: bool) -> bool:

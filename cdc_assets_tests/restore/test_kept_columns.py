@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +145,7 @@ def test_a_table_that_was_made_again_replaces_what_is_kept(made: Shop) -> None:
 
 @pytest.mark.parametrize(("born", "asked"), [(timedelta(days=1), [SILVER, HISTORY]), (timedelta(days=8), [])])
 def test_an_old_table_that_never_changed_costs_no_request(made: Shop, born: timedelta, asked: list[str]) -> None:
-    told = ledger().to_text().replace("2026", (datetime.now(UTC) - born).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    told = ledger().to_text().replace("2026", (datetime.now(timezone.utc) - born).strftime("%Y-%m-%dT%H:%M:%SZ"))
     for path in (names.silver_path, names.history_path):
         made.make(path(made.lake, made.source, made.table), ColumnLedger.from_text(told))
     requests = list[tuple[str, str]]()
