@@ -96,6 +96,7 @@ def test_a_broken_file_and_another_folder(home: Home, folder: Path) -> None:
     assert lost == f"cdc: {ROOT}/others: no such folder; {told}\n"
 
 
+@pytest.mark.all
 def test_definitions_of_ones_own_come_change_and_go_while_it_runs(home: Home, folder: Path) -> None:
     gold, given = folder / "gold.py", {"CDC_DEFINITIONS": "gold.py"}
     gold.write_text(_GOLD.format(name="cities"))
