@@ -1,22 +1,30 @@
 """One object in the making: the lines of one hour and partition of a batch, compressed as they come, by a thread beside.
 
-zlib and hashlib let other threads work meanwhile: a record's line takes half as long to make as to compress.
+By ISA-L, which lets other threads work meanwhile. Change events of pgbench's accounts, 900 bytes a record, Python 3.11:
+
+| | µs a record | bytes of zlib's level 3 |
+|---|---|---|
+| zlib, level 3 | 7.7 | 1 |
+| zlib, level 6 | 12.2 | 0.84 |
+| zlib-ng, level 2 | 1.8 | 0.96 |
+| ISA-L, level 1 | 0.7 | 0.97 |
+| ISA-L, level 3 | 4.7 | 0.92 |
 """
 
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
 import zlib
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from isal import igzip
+
 from cdc_assets.backup.line_runs import LineRun
 
-_LEVEL = 3
-"""Of change events: half the processor time of level 6 (3.2 µs a record instead of 6.2), and 23 to 30 % more bytes."""
+_LEVEL = 1
 # Below this the lines wait uncompressed: a compressor takes 256 KB, and timestamps may be spread over very many hours.
 _WAITING_BYTES = 1 << 18
 _PIECES_AHEAD = 32
@@ -37,8 +45,7 @@ class HourObject:
     _waiting: list[bytes] = field(default_factory=list)
     _waiting_bytes: int = 0
     _packed: io.BytesIO = field(default_factory=io.BytesIO)
-    _packer: gzip.GzipFile | None = None
-    _content: hashlib._Hash = field(default_factory=hashlib.sha256)
+    _packer: igzip.IGzipFile | None = None
     _ahead: deque[Future[None]] = field(default_factory=deque)
 
     def add(self, run: LineRun) -> None:
@@ -61,9 +68,12 @@ class HourObject:
         return self._packed.getvalue()
 
     def has_same_lines(self, data: bytes) -> bool:
-        """Does a stored object hold these lines? Another zlib may have packed them into other bytes."""
+        """Does a stored object hold the lines of this finished one? Another version may have packed them into other bytes."""
+        ours = gzip.decompress(self._packed.getvalue())
         try:
-            return hashlib.sha256(gzip.decompress(data)).digest() == self._content.digest()
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as stored:
+                # One byte more: behind the last one the checksum is compared. No more, whatever the object unpacks to.
+                return stored.read(len(ours) + 1) == ours
         except (OSError, EOFError, zlib.error):
             return False
 
@@ -79,6 +89,5 @@ class HourObject:
 
     def _pack_piece(self, piece: bytes) -> None:
         if self._packer is None:
-            self._packer = gzip.GzipFile(filename="", fileobj=self._packed, mode="wb", compresslevel=_LEVEL, mtime=0)
-        self._content.update(piece)
+            self._packer = igzip.IGzipFile(filename="", fileobj=self._packed, mode="wb", compresslevel=_LEVEL, mtime=0)
         self._packer.write(piece)

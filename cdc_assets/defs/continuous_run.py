@@ -8,7 +8,7 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,6 @@ from cdc_assets.continuous.source_work import CarriedPass, SourceWork
 from cdc_assets.continuous.streams import open_work
 from cdc_assets.defs.assets.continuous_reports import ContinuousReports, Event
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.defs.sensors.recent_runs import UNDER_WAY
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource
@@ -94,10 +93,10 @@ def _life_key(source: BaseSource) -> str:
     return f"cdc_assets/continuous/{source.name}"
 
 
-def end_long_runs(instance: dg.DagsterInstance, source: BaseSource, why: str) -> None:
-    """Ask the source's runs to end: each does within seconds, after its last commit."""
-    for run in instance.get_runs(filters=dg.RunsFilter(job_name=job_name(source), statuses=UNDER_WAY)):
-        if ENDS_TAG not in run.tags:
+def end_long_runs(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun], source: BaseSource, why: str) -> None:
+    """Ask the source's among the runs under way to end: each does within seconds, after its last commit."""
+    for run in runs:
+        if run.job_name == job_name(source) and ENDS_TAG not in run.tags:
             instance.add_run_tags(run.run_id, {ENDS_TAG: why})
 
 

@@ -22,10 +22,12 @@ from cdc_assets.defs.sensors.news import Request, TableNews, Waiting, decide, de
 from cdc_assets.defs.sensors.recent_runs import (
     BACKED_UP,
     CARRIED,
+    NO_PAUSES,
     SensorRuns,
     busy_tables,
     failure_pauses,
     last_materializations,
+    runs_under_way,
 )
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.names import DIGEST_TAG, SOURCE_TAG
@@ -78,12 +80,15 @@ def _look(
         return dg.SkipReason(str(error))
     for problem in problems:
         context.log.warning(problem)
-    busy = busy_tables(context.instance, source)
-    pauses = failure_pauses(context.instance, source, now=now)
+    under_way = runs_under_way(context.instance)
+    busy = busy_tables(under_way, source)
+    # A failure holds up nothing where there is nothing to request: the runs of the past are not read at rest.
+    is_wanted = any(each.wants_a_run for each in news)
+    pauses = failure_pauses(context.instance, source, now=now) if is_wanted else NO_PAUSES
     paused = {kind: {table: pause for table, pause in found.items() if pause > 0} for kind, found in pauses.items()}
     changed = change()
     if source.mode == "sensor":
-        end_long_runs(context.instance, source, "the source is declared with mode: sensor")
+        end_long_runs(context.instance, under_way, source, "the source is declared with mode: sensor")
     ours = news if source.mode == "sensor" else []
     elsewhere = "" if source.mode == "sensor" else f"bronze and silver are carried by the run of {keeper_name(source)}"
     requests, waiting = decide(

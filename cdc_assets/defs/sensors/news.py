@@ -25,6 +25,16 @@ class TableNews:
     silver_behind: bool = False
     backup_behind: bool = False
 
+    @property
+    def has_news(self) -> bool:
+        """Of its topic or of bronze: what a run of bronze and silver would carry."""
+        return self.waiting > 0 or self.silver_behind
+
+    @property
+    def wants_a_run(self) -> bool:
+        """A run of bronze and silver, or one of its backup."""
+        return self.has_news or self.backup_behind
+
 
 @dataclass(frozen=True)
 class Waiting:
@@ -56,8 +66,8 @@ def decide(
     own, so that it does not hold the others up, and so does one of `alone`, whose last run failed: its step would end the
     others' run. All other tables with news share one run.
     """
-    since = {n.table: waiting.since.get(n.table, now) for n in news if _has_news(n)}
-    free = [n for n in news if n.table not in busy and _has_news(n)]
+    since = {n.table: waiting.since.get(n.table, now) for n in news if n.has_news}
+    free = [n for n in news if n.table not in busy and n.has_news]
     failed = [n for n in free if n.table in alone]
     most, longest = batching.max_records, batching.max_delay.total_seconds()
     backlog = [n for n in free if n.waiting > most and n not in failed]
@@ -84,7 +94,3 @@ def decide_backups(
     if together := tuple(table for table in behind if table not in alone):
         requests.append(Request(together, "bronze has records that the backup lacks"))
     return tuple(requests)
-
-
-def _has_news(news: TableNews) -> bool:
-    return news.waiting > 0 or news.silver_behind

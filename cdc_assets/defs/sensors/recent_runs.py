@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
+from cdc_assets.names import SOURCE_TAG
 from cdc_assets.registry.models import BaseSource
 
 UNDER_WAY = [
@@ -39,10 +40,18 @@ CARRIED = SensorRuns("cdc/tables", "silver")
 BACKED_UP = SensorRuns("cdc/backups", "backup")
 
 
-def busy_tables(instance: dg.DagsterInstance, source: BaseSource) -> dict[SensorRuns, frozenset[str]]:
-    """Of each kind the tables in a sensor's run that has not ended."""
-    runs = instance.get_runs(filters=RunsFilter(statuses=UNDER_WAY, tags={"cdc/source": source.name}))
-    return {kind: frozenset(table for run in runs for table in kind.tables(run)) for kind in (CARRIED, BACKED_UP)}
+NO_PAUSES: Mapping[SensorRuns, Mapping[str, float]] = {CARRIED: {}, BACKED_UP: {}}
+
+
+def runs_under_way(instance: dg.DagsterInstance) -> Sequence[dg.DagsterRun]:
+    """All that have not ended, whoever started them: at rest none, so one question serves all who ask in a tick."""
+    return instance.get_runs(filters=RunsFilter(statuses=UNDER_WAY))
+
+
+def busy_tables(runs: Sequence[dg.DagsterRun], source: BaseSource) -> dict[SensorRuns, frozenset[str]]:
+    """Of each kind the tables in a sensor's run among those under way."""
+    ours = [run for run in runs if run.tags.get(SOURCE_TAG) == source.name]
+    return {kind: frozenset(table for run in ours for table in kind.tables(run)) for kind in (CARRIED, BACKED_UP)}
 
 
 def run_under_way(instance: dg.DagsterInstance, job: str) -> str | None:
@@ -57,7 +66,7 @@ def failure_pauses(instance: dg.DagsterInstance, source: BaseSource, *, now: flo
     5, 10, 20 … at most 300 after failures one after the other; 0 when the time has passed. A table that a failed run has
     brought to its layer did not fail.
     """
-    records = instance.get_run_records(filters=RunsFilter(tags={"cdc/source": source.name}), limit=_RUNS_LOOKED_AT)
+    records = instance.get_run_records(filters=RunsFilter(tags={SOURCE_TAG: source.name}), limit=_RUNS_LOOKED_AT)
     return {kind: _pauses(instance, records, kind, now=now) for kind in (CARRIED, BACKED_UP)}
 
 

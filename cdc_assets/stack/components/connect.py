@@ -24,7 +24,7 @@ from cdc_assets.stack.components.jmx import CONNECT, jmx_address, jmx_options, j
 from cdc_assets.stack.components.kafka import MAX_MESSAGE_BYTES
 from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder, write_private
-from cdc_assets.stack.java import java, java_command, java_having
+from cdc_assets.stack.java import SMALL_YOUNG, java, java_command, java_having
 from cdc_assets.stack.site import Site, broker_names
 from spark.kafka.login import read_login
 
@@ -104,7 +104,8 @@ class ConnectWorker(Component):
             "org.apache.kafka.connect.cli.ConnectDistributed",
             class_path=self.site.jars("kafka"),
             heap_mb=320 if self.cluster == "core" else 256,
-            options=options,
+            # Debezium makes objects of every change, a mirror passes bytes on.
+            options=options if self.cluster == "core" else [*options, SMALL_YOUNG],
             arguments_file=self.run / "java.args",
         )
         return [str(self.java), *arguments, str(self.run / "connect.properties")]

@@ -20,7 +20,7 @@ from cdc_assets.stack.components.java_files import write_log4j, write_properties
 from cdc_assets.stack.components.jmx import BROKER, jmx_address, jmx_options, jmx_ports
 from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder, write_once
-from cdc_assets.stack.java import java_command
+from cdc_assets.stack.java import SMALL_YOUNG, java_command
 from cdc_assets.stack.site import Site, broker_names
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class KafkaBroker(Component):
     @override
     def command(self) -> list[str]:
         agent = jmx_options(self, BROKER)
-        return [*self._java("kafka.Kafka", *agent, heap_mb=256), str(self.run / "kafka.properties")]
+        return [*self._java("kafka.Kafka", *agent, SMALL_YOUNG, heap_mb=256), str(self.run / "kafka.properties")]
 
     def _java(self, main: str, *more: str, heap_mb: int) -> list[str]:
         options = [*more, f"-Dlog4j2.configurationFile={self.run / 'log4j2.properties'}"]
