@@ -6,6 +6,7 @@ from typing import Any
 
 from cdc_assets import settings
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.resources.authorities import authorities
 
 
 class DagsterAwayError(CdcAssetsError):
@@ -35,7 +36,8 @@ class DagsterAnswers:
         try:
             body = {"query": query, "variables": variables}
             at, headers = f"{self.url}/graphql", self._headers
-            response = httpx.post(at, json=body, headers=headers, timeout=self._seconds, trust_env=False)
+            trust = authorities()
+            response = httpx.post(at, json=body, headers=headers, timeout=self._seconds, trust_env=False, verify=trust)
             if response.status_code in (401, 403):
                 raise DagsterAwayError(f"Dagster's webserver at {self.url} refuses: {response.text.strip()[:200]}")
             answer = response.json()

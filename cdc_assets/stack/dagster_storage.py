@@ -59,7 +59,7 @@ class _Kept:
         return (*of, *named) in self.there
 
 
-_KEPT: dict[tuple[int, str], _Kept] = {}
+_BY_PROCESS: dict[tuple[int, str], _Kept] = {}
 """By process, since a fork must not speak on its parent's connections (runs are forks, ADR 0069), and by address."""
 
 
@@ -70,8 +70,8 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         # Whoever uses the stack's instance writes the logs of its runs below CDC_HOME: `dg launch` in a shell of the user's, too.
         os.umask(0o077)
         place = (os.getpid(), postgres_url)
-        super().__init__(postgres_url, should_autocreate_tables=place not in _KEPT, inst_data=inst_data)
-        kept = _KEPT.get(place) or _KEPT.setdefault(place, _Kept(engine_with_pool(postgres_url)))
+        super().__init__(postgres_url, should_autocreate_tables=place not in _BY_PROCESS, inst_data=inst_data)
+        kept = _BY_PROCESS.get(place) or _BY_PROCESS.setdefault(place, _Kept(engine_with_pool(postgres_url)))
         for name in _SCHEMA_QUESTIONS:
             storage = getattr(self, name)
             storage._engine = kept.engine

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from cdc_assets.errors import ConnectError, ConnectorExistsError
+from cdc_assets.resources.authorities import authorities
 from cdc_assets.resources.connect.masking import mask_text
-
-if TYPE_CHECKING:
-    import ssl
 
 _MESSAGE_LENGTH = 600
 
@@ -37,7 +34,7 @@ class ConnectRest:
                 timeout=min(30.0, deadline),
                 transport=transport,
                 trust_env=False,
-                verify=_authorities(),
+                verify=authorities(),
                 auth=(user, password) if login else None,
             )
         except httpx.InvalidURL as error:
@@ -85,12 +82,6 @@ class ConnectRest:
         if response.status_code in (409, *range(500, 600)) and "BadRequestException" not in message:
             raise _ConnectBusyError(f"HTTP {response.status_code}: {message}")
         raise ConnectError(refusal)
-
-
-@cache
-def _authorities() -> ssl.SSLContext:
-    """The authorities that httpx trusts, read once: for each client it takes 15 ms, also for one that speaks no TLS."""
-    return httpx.create_ssl_context(trust_env=False)
 
 
 def _json(method: str, response: httpx.Response) -> Any:
