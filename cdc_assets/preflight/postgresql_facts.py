@@ -1,16 +1,17 @@
-"""PostgreSQL's catalogue, as far as capture depends on it: 5 queries, a few milliseconds, nothing is changed.
+"""PostgreSQL's catalogue, as far as capture depends on it: 7 queries, a few milliseconds, nothing is changed or waited for.
 
 https://www.postgresql.org/docs/18/view-pg-replication-slots.html (columns differ by version, so a slot is read as JSON)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_assets.connectors.first_snapshot import has_place
 from cdc_assets.registry.identifiers import TableId
+from cdc_assets.resources.databases.postgresql_publication import read_publication
 
 SERVER = """
 SELECT jsonb_build_object(
@@ -46,10 +47,9 @@ FROM pg_replication_slots s WHERE slot_name = %s
 PUBLICATION = """
 SELECT to_jsonb(p) || jsonb_build_object(
   'owned', pg_has_role(p.pubowner, 'USAGE'),
-  'tables', (SELECT coalesce(jsonb_agg(jsonb_build_array(s, t)), '[]') FROM (
-     SELECT schemaname, tablename FROM pg_publication_tables t WHERE t.pubname = p.pubname
-     UNION SELECT n.nspname, c.relname FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid
-       JOIN pg_namespace n ON n.oid = c.relnamespace WHERE r.prpubid = p.oid) listed(s, t)),
+  'tables', (SELECT coalesce(jsonb_agg(jsonb_build_array(n.nspname, c.relname)), '[]')
+     FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE r.prpubid = p.oid),
   'narrowed', (SELECT coalesce(jsonb_agg(jsonb_build_object('table', jsonb_build_array(n.nspname, c.relname),
        'filtered', r.told->>'prqual' IS NOT NULL, 'left_out', coalesce(absent.columns, '[]'))), '[]')
      FROM (SELECT prrelid, prpubid, to_jsonb(r) FROM pg_publication_rel r) r(prrelid, prpubid, told)
@@ -74,6 +74,29 @@ SELECT coalesce(jsonb_agg(t.said ORDER BY t.said), '[]') FROM (
 ) t
 """
 OPEN_SECONDS = 10.0
+END_TRANSACTION = "let it end, or SELECT pg_terminate_backend(…), or ROLLBACK PREPARED …"
+
+# ACCESS EXCLUSIVE, on a table or on what it is parted into: whoever reads the table waits, and so does a connector that starts,
+# for Debezium then reads pg_publication_tables (resources/databases/postgresql_publication.py says why that waits).
+LOCKED = """
+WITH RECURSIVE tree AS (
+  SELECT c.oid, n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+  WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
+  UNION SELECT h.inhrelid, tree.nspname, tree.relname FROM tree JOIN pg_inherits h ON h.inhparent = tree.oid
+)
+SELECT DISTINCT tree.nspname, tree.relname, CASE WHEN l.pid IS NULL
+  THEN format('prepared transaction %%L of %%s', x.gid, to_char(x.prepared, 'YYYY-MM-DD HH24:MI:SS'))
+  ELSE format('process %%s (%%s, %%s)', l.pid, coalesce(nullif(a.application_name, ''), 'no name'),
+    coalesce('open since ' || to_char(a.xact_start, 'YYYY-MM-DD HH24:MI:SS'), 'since when only pg_read_all_stats may see')) END
+FROM tree JOIN pg_locks l ON l.relation = tree.oid AND l.granted AND l.mode = 'AccessExclusiveLock'
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+LEFT JOIN pg_locks own ON l.pid IS NULL AND own.pid IS NULL AND own.virtualtransaction = l.virtualtransaction
+  AND own.locktype = 'transactionid' AND own.granted
+LEFT JOIN pg_prepared_xacts x ON x.transaction = own.transactionid
+WHERE coalesce(coalesce(a.xact_start, x.prepared) < now() - make_interval(secs => %s), true)
+ORDER BY 1, 2, 3
+"""
 
 # `leaves` hold a table's rows: itself, or the partitions of a partitioned one; those of `foreign` lie on another server.
 # `children` are tables that inherit from it. An index's own columns come before those that it only includes. A deferrable key
@@ -125,7 +148,7 @@ class PostgresFacts:
     """Answers of the queries above; `slot` and `publication` None: there is none of that name.
 
     `captured`: Connect holds an offset of the connector, so the slot has been used and must still be there.
-    `open`: transactions that a new slot would wait for.
+    `open`: transactions that a new slot would wait for. `locked`: who has held a table exclusively for OPEN_SECONDS.
     """
 
     server: dict[str, Any]
@@ -134,6 +157,7 @@ class PostgresFacts:
     tables: dict[TableId, dict[str, Any]]
     captured: bool
     open: Sequence[str] = ()
+    locked: Mapping[TableId, Sequence[str]] = field(default_factory=dict)
 
 
 def read_facts(
@@ -145,12 +169,20 @@ def read_facts(
         row = connection.execute(query, parameters or None).fetchone()
         return None if row is None else row[0]
 
-    rows = connection.execute(TABLES, [[t.schema for t in tables], [t.table for t in tables]]).fetchall()
+    wanted = [[t.schema for t in tables], [t.table for t in tables]]
+    locked = dict[TableId, list[str]]()
+    for schema, table, holder in connection.execute(LOCKED, [*wanted, OPEN_SECONDS]).fetchall():
+        locked.setdefault(TableId(schema, table), []).append(holder)
+    found = one(PUBLICATION, publication)
+    if found:
+        listed = {TableId(*table) for table in found["tables"]} | read_publication(connection, publication)
+        found["tables"] = [[*table] for table in sorted(listed)]
     return PostgresFacts(
         one(SERVER),
         one(SLOT, slot),
-        one(PUBLICATION, publication),
-        {TableId(schema, table): about for schema, table, about in rows},
+        found,
+        {TableId(schema, table): about for schema, table, about in connection.execute(TABLES, wanted).fetchall()},
         has_place(offsets),
         one(OPEN, OPEN_SECONDS),
+        locked,
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cdc_assets import names
 from cdc_assets.preflight.finding import Finding
-from cdc_assets.preflight.postgresql_facts import PostgresFacts
+from cdc_assets.preflight.postgresql_facts import END_TRANSACTION, PostgresFacts
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import Source
 
@@ -49,8 +49,7 @@ def slot_findings(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
 def _creation(name: str, facts: PostgresFacts) -> Iterator[Finding]:
     if facts.open:
         message = f"is made only when these are over, and the connector has no task until then: {', '.join(facts.open)}"
-        mend = "let them end, or SELECT pg_terminate_backend(…), or ROLLBACK PREPARED …"
-        yield Finding("slot_creation", "warn", name, message, mend)
+        yield Finding("slot_creation", "warn", name, message, END_TRANSACTION)
 
 
 def _foreign(slot: dict[str, object], facts: PostgresFacts) -> str:

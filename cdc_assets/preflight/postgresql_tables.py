@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cdc_assets.preflight.finding import Finding, Level
 from cdc_assets.preflight.postgresql_columns import column_findings
-from cdc_assets.preflight.postgresql_facts import PostgresFacts
+from cdc_assets.preflight.postgresql_facts import END_TRANSACTION, PostgresFacts
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
 from spark.delta.identifiers import double_quote
@@ -31,6 +31,7 @@ def table_findings(declared: Table, facts: PostgresFacts) -> Iterator[Finding]:
         yield Finding(
             "logged", "fail", name, f"is {kind}: its changes are not in the log", f"ALTER TABLE {double_quote(*table)} SET LOGGED"
         )
+    yield from _holders(name, facts.locked.get(table, ()))
     yield from _partitions(name, found)
     yield from column_findings(declared, found, user)
     published = facts.publication is not None and [*table] in facts.publication["tables"]
@@ -50,6 +51,15 @@ def table_findings(declared: Table, facts: PostgresFacts) -> Iterator[Finding]:
         message = "is applied as a multiset, and its updates and deletes do not say by the whole row which one they take away"
         mend = f"ALTER TABLE {double_quote(*table)} REPLICA IDENTITY FULL"
         yield Finding("whole_rows", "fail", name, message, mend, safe=bool(found["owned"]))
+
+
+def _holders(name: str, holders: Sequence[str]) -> Iterator[Finding]:
+    if holders:
+        message = (
+            f"is held exclusively by {', '.join(holders)}: who reads it waits, and so does the connector whenever it starts: it "
+            "says RUNNING and sends nothing"
+        )
+        yield Finding("table_lock", "warn", name, message, END_TRANSACTION)
 
 
 def _partitions(name: str, found: Mapping[str, Any]) -> Iterator[Finding]:

@@ -102,6 +102,13 @@ class PostgresqlWorld(World):
     def alter(self, sessions: Sessions, table: Table) -> str:
         return alter(sessions, table)
 
+    def let_go(self, sessions: Sessions) -> None:
+        """Who has truncated a table holds it, and Debezium waits for it when it starts (docs/how-to/preflight.md, table_lock)."""
+        with self.connection() as connection:
+            held = "SELECT FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND relation >= 16384 LIMIT 1"
+            if connection.execute(held).fetchone() is not None:
+                sessions.finish()
+
     def look(self) -> None:
         for table in self.all:
             table.look()

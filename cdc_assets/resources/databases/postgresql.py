@@ -22,7 +22,15 @@ from cdc_assets.resources.databases.catalogue import WAY_OUT, CatalogueColumn, C
 from cdc_assets.resources.databases.tls import libpq_options
 from spark.delta.identifiers import double_quote
 
-_COLUMNS = """
+# The table `c`, and all that it is parted into: as pg_partition_tree says it, which waits for whoever alters one of them.
+PARTS = """
+  WITH RECURSIVE part AS (
+    SELECT c.oid AS relid
+    UNION SELECT h.inhrelid FROM part JOIN pg_inherits h ON h.inhparent = part.relid
+      JOIN pg_class child ON child.oid = h.inhrelid AND child.relispartition
+  ) SELECT relid FROM part
+"""
+_COLUMNS = f"""
 SELECT n.nspname, c.relname, a.attname, base.type, NOT a.attnotnull AS nullable,
        COALESCE(array_position((i.indkey::int2[])[0:i.indnkeyatts - 1], a.attnum), -1) AS key_position,
        CASE WHEN a.attgenerated <> '' THEN 'generated' ELSE base.kind END AS kind, a.attnum,
@@ -33,10 +41,11 @@ JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdroppe
 LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
 LEFT JOIN LATERAL (
   -- A partitioned table has no rows: what those from before an ADD COLUMN have in it is said of its partitions.
-  SELECT string_agg(relid::oid || '/' || coalesce(pg_relation_filenode(relid), 0), ',' ORDER BY relid::oid) AS listed,
+  SELECT string_agg(leaf.oid || '/' || coalesce(pg_relation_filenode(leaf.oid), 0), ',' ORDER BY leaf.oid) AS listed,
     CASE WHEN count(DISTINCT p.attmissingval::text) = 1 THEN min((p.attmissingval::text::text[])[1]) END AS missing
-  FROM pg_partition_tree(c.oid) LEFT JOIN pg_attribute p ON p.attrelid = relid AND p.attname = a.attname
-  WHERE isleaf AND c.relkind = 'p'
+  FROM ({PARTS}) part JOIN pg_class leaf ON leaf.oid = part.relid AND leaf.relkind <> 'p'
+  LEFT JOIN pg_attribute p ON p.attrelid = leaf.oid AND p.attname = a.attname
+  WHERE c.relkind = 'p'
 ) parts ON true
 CROSS JOIN LATERAL (
   -- Debezium sends a domain's value as its base type, however deep the domains are nested.

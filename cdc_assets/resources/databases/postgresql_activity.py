@@ -12,15 +12,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases.postgresql import own_rows
+from cdc_assets.resources.databases.postgresql import PARTS, own_rows
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 
-_COUNTERS = """
+_COUNTERS = f"""
 SELECT wanted.s, wanted.t, sum(n_tup_ins)::bigint, sum(n_tup_upd)::bigint, sum(n_tup_del)::bigint, sum(n_live_tup)::bigint,
        sum(vacuum_count + autovacuum_count + analyze_count + autoanalyze_count)::bigint
 FROM unnest(%s::text[], %s::text[]) AS wanted(s, t)
 JOIN pg_namespace n ON n.nspname = wanted.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = wanted.t
-CROSS JOIN LATERAL (SELECT c.oid AS relid UNION SELECT relid FROM pg_partition_tree(c.oid)) part
+CROSS JOIN LATERAL ({PARTS}) part
 JOIN pg_stat_all_tables counted ON counted.relid = part.relid
 GROUP BY 1, 2
 """

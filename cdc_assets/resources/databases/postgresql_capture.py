@@ -12,7 +12,8 @@ from typing import Any
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets.resources.databases.postgresql import PARTS, PostgresDatabase
+from cdc_assets.resources.databases.postgresql_publication import read_publication
 from spark.delta.identifiers import double_quote
 
 _MISSING_RIGHTS = """
@@ -26,14 +27,14 @@ SELECT wanted.s, wanted.t FROM pg_publication p, unnest(%s::text[], %s::text[]) 
 JOIN pg_namespace n ON n.nspname = wanted.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = wanted.t
 WHERE p.pubname = %s AND NOT p.pubviaroot AND c.relkind = 'p' ORDER BY 1, 2
 """
-_WRITERS = """
+_WRITERS = f"""
 SELECT DISTINCT l.virtualtransaction || '/' || coalesce(l.pid, 0), coalesce(
   'process ' || a.pid || ' (' || coalesce(nullif(a.application_name, ''), 'no name') || ', open since '
     || to_char(a.xact_start, 'YYYY-MM-DD HH24:MI:SS') || ')',
   'a prepared transaction (SELECT * FROM pg_prepared_xacts)')
 FROM unnest(%s::text[], %s::text[]) AS wanted(s, t)
 JOIN pg_namespace n ON n.nspname = wanted.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = wanted.t
-CROSS JOIN LATERAL (SELECT c.oid AS relid UNION SELECT relid FROM pg_partition_tree(c.oid)) part
+CROSS JOIN LATERAL ({PARTS}) part
 JOIN pg_locks l ON l.relation = part.relid AND l.granted
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND l.mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
@@ -52,9 +53,8 @@ class PostgresCapture(PostgresDatabase):
 
     def publication_tables(self, publication: str) -> set[TableId]:
         """The tables of a publication; empty where there is none."""
-        query = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
         with self.connection() as connection:
-            return {TableId(*row) for row in connection.execute(query, [publication]).fetchall()}
+            return read_publication(connection, publication)
 
     def publish(self, publication: str, ids: Sequence[TableId]) -> None:
         """Add what is missing to the publication; writers are not held up (SHARE UPDATE EXCLUSIVE)."""
