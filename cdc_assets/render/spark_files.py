@@ -12,8 +12,8 @@ from importlib.metadata import version
 
 from cdc_assets.stack.jars.lockfile import read_lock
 from spark import small_tables
+from spark.delta.server_conf import server_conf, session_conf
 from spark.delta.server_facts import PACKAGES
-from spark.delta.session import server_conf, session_conf
 
 _UI = "spark.ui.enabled"
 """Yours to decide."""

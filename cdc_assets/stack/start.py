@@ -17,6 +17,7 @@ from pathlib import Path
 from cdc_assets import settings
 from cdc_assets.stack import orphans, plan
 from cdc_assets.stack.added_sources import adopt_sources
+from cdc_assets.stack.components.base import allocator_variables
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.holder import supervisor_pid
 from cdc_assets.stack.home import Home
@@ -66,7 +67,7 @@ def start(home: Home, *, brokers: int | None = None, spark: str | None = None) -
         process = subprocess.Popen(
             [sys.executable, "-m", "cdc_assets.stack.supervisor", str(home.root)],
             cwd=package_root,
-            env={**os.environ, **settings.places_of_shell()},
+            env={**os.environ, **allocator_variables(), **settings.places_of_shell()},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

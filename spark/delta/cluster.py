@@ -11,6 +11,8 @@ from weakref import WeakKeyDictionary
 
 from pyspark import StorageLevel
 
+from spark.delta.server_conf import sizes_for
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -18,7 +20,6 @@ CHECKPOINT_FOLDER = "spark.checkpoint.dir"
 _MASTER = "spark.master"
 _ASKED = (_MASTER, CHECKPOINT_FOLDER)
 _FRESH_SECONDS = 60.0
-_CORES_A_STATE_TASK, _MOST_STATE_TASKS = 4, 50
 # As EXPLAIN shows a range: Spark cuts it into as many tasks as it runs at a time (RangeExec, leafNodeDefaultParallelism).
 _SPLITS = re.compile(r"splits=(\d+)")
 
@@ -37,12 +38,8 @@ class SparkCluster:
         return self.master.startswith("local") and not self.master.startswith("local-cluster")
 
     def sizes(self) -> dict[str, str]:
-        """Settings that follow from it. Delta replays a log in so many tasks: with one, small MERGEs went from 11 s to 1-3 s."""
-        of_log = min(_MOST_STATE_TASKS, max(1, self.slots // _CORES_A_STATE_TASK))
-        return {
-            "spark.sql.shuffle.partitions": str(max(2, self.slots)),
-            "spark.databricks.delta.snapshotPartitions": str(of_log),
-        }
+        """Settings that follow from it."""
+        return sizes_for(self.slots)
 
 
 TWO_CORES = SparkCluster("local[2]", 2)

@@ -1,4 +1,4 @@
-"""Spark sessions with Delta, and the settings that measured well (design §7); sizes follow the server (spark.delta.cluster)."""
+"""Spark sessions with Delta; their sizes follow the server (spark.delta.cluster)."""
 
 from __future__ import annotations
 
@@ -9,48 +9,12 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from pyspark.sql import SparkSession
 
-from spark.delta.cluster import TWO_CORES, SparkCluster, ask_server, cluster_of
+from spark.delta.cluster import ask_server, cluster_of
+from spark.delta.server_conf import server_conf, session_conf
 
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 # Every execution describes its plan for a UI that the server does not have: a tenth of a small batch's time (ADR 12).
 _UNSEEN_PLANS = {"spark.sql.ui.explainMode": "simple", "spark.sql.maxPlanStringLength": "1000"}
-
-
-def session_conf(cluster: SparkCluster = TWO_CORES) -> dict[str, str]:
-    """Settings that belong to a session on it; the jobs rely on them for correctness (time zone, ANSI) and speed."""
-    return {
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.ansi.enabled": "true",
-        # By default `${x}` is replaced in the text of every statement, columns' names and labels of an enum included.
-        "spark.sql.variable.substitute": "false",
-        **cluster.sizes(),
-        "spark.sql.inMemoryColumnarStorage.compressed": "false",
-        "spark.sql.parquet.compression.codec": "zstd",
-        # INT96 would wrap around before 1677 and has no statistics.
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        "spark.sql.json.enableExactStringParsing": "true",
-        "spark.databricks.delta.skipRecordingEmptyCommits": "false",
-        "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
-        "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
-    }
-
-
-def server_conf() -> dict[str, str]:
-    """What a Spark (Connect) server is started with: Delta, and the session settings as defaults."""
-    return {
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.ui.enabled": "false",
-        # Delta's default for a local folder starts `readlink` as a process of its own, for each file of each commit (ADR 12).
-        "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
-        "spark.sql.adaptive.enabled": "true",
-        # What a killed client had asked for is given up soon; the default is five minutes.
-        "spark.connect.execute.manager.detachedTimeout": "30s",
-        "spark.connect.execute.manager.maintenanceInterval": "10s",
-        # The session of small tasks stays (task_session_id).
-        "spark.connect.session.manager.defaultSessionTimeout": "3650d",
-        **session_conf(),
-    }
 
 
 def build_session(
@@ -108,7 +72,7 @@ def connect(remote: str, token: str = "", *, interceptors: Sequence[Any] = (), s
     _close_alone(session.client)
     # About half a minute; with the default a job would wait ten for a server that is gone.
     session.client.set_retry_policies([DefaultPolicy(max_retries=8, max_backoff=8_000)])
-    _set_all(session.client, {**session_conf(ask_server(session, remote)), **_UNSEEN_PLANS})
+    _set_all(session.client, {**session_conf(ask_server(session, remote).slots), **_UNSEEN_PLANS})
     opened: SparkSession = session
     return opened
 

@@ -19,7 +19,7 @@ from spark.delta.cluster import compute_once
 from spark.delta.commits import Committed, Folded, fold
 from spark.delta.identifiers import quote
 from spark.delta.log import fold_history, history, silver_folded
-from spark.delta.session import session_conf
+from spark.delta.server_conf import session_conf
 from spark.errors import NoViewError
 from spark.schema.evolution import at_birth, read_ledger
 from spark.silver import completion, keyless, merge

@@ -25,6 +25,7 @@ from cdc_assets.stack.components.java_files import write_log4j, write_properties
 from cdc_assets.stack.components.spark_java import OPENS, store_variables
 from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import Home, private_folder, write_private
+from cdc_assets.stack.jars.pyspark_jars import pyspark_folder
 from cdc_assets.stack.java import java_command
 from cdc_assets.stack.java_home import java_home
 from cdc_assets.stack.ports import HOST
@@ -91,15 +92,13 @@ class _Daemon(Component):
         return {"spark.authenticate": "true", "spark.hadoop.fs.permissions.umask-mode": "077"}
 
     def _command(self, *arguments: str) -> list[str]:
-        import pyspark
-
         options = [
             *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENS),
             f"-Dlog4j2.configurationFile={self.run / 'log4j2.properties'}",
         ]
         java = java_command(
             f"org.apache.spark.deploy.{self.main}",
-            class_path=[f"{Path(pyspark.__file__).parent / 'jars'}/*"],
+            class_path=[f"{pyspark_folder()}/*"],
             heap_mb=_DAEMON_MB,
             options=options,
             arguments_file=self.run / "java.args",
@@ -110,10 +109,8 @@ class _Daemon(Component):
 
     @override
     def environment(self) -> dict[str, str]:
-        import pyspark
-
         own = {
-            "SPARK_HOME": str(Path(pyspark.__file__).parent),
+            "SPARK_HOME": str(pyspark_folder().parent),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_SCALA_VERSION": "2.13",
             "_SPARK_AUTH_SECRET": self.site.home.private(SECRET),

@@ -27,6 +27,7 @@ from cdc_assets.stack.components.spark_java import OPENS, lake_conf, spark_jars,
 from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder, read_json, write_private
 from cdc_assets.stack.identity import wrap
+from cdc_assets.stack.jars.pyspark_jars import pyspark_folder
 from cdc_assets.stack.java import java_command
 from cdc_assets.stack.ports import HOST
 
@@ -118,9 +119,6 @@ class SparkConnect(Component):
 
     @override
     def command(self) -> list[str]:
-        import pyspark
-
-        jars = Path(pyspark.__file__).parent / "jars"
         opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENS]
         options = [
             *opens,
@@ -136,7 +134,7 @@ class SparkConnect(Component):
         ]
         java = java_command(
             "org.apache.spark.deploy.SparkSubmit",
-            class_path=[*spark_jars(self.site), f"{jars}/*"],
+            class_path=[*spark_jars(self.site), f"{pyspark_folder()}/*"],
             heap_mb=self._heap_mb,
             options=options,
             arguments_file=self.run / "java.args",
@@ -150,7 +148,7 @@ class SparkConnect(Component):
 
     def _conf(self) -> dict[str, str]:
         from spark import small_tables
-        from spark.delta.session import server_conf
+        from spark.delta.server_conf import server_conf
 
         return {
             **server_conf(),

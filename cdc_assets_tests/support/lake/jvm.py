@@ -88,7 +88,7 @@ def spark_connect(
     The executors of a `master` elsewhere find the jars where they are here. `jars` are more sets of them.
     """
     from spark.delta.plans import INTERPRETED
-    from spark.delta.session import server_conf
+    from spark.delta.server_conf import server_conf
 
     folder.mkdir(parents=True, exist_ok=True)
     port, log = free_port(), folder / "spark.log"
