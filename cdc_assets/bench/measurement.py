@@ -171,6 +171,10 @@ class Measurement:
             BenchError: a table has other rows, or another sum.
         """
         check_rows(self.platform, loaded.source, loaded.feeds)
+        self.check_peers(loaded)
+
+    def check_peers(self, loaded: Loaded) -> None:
+        """The same of the peers' tables alone."""
         for peer in loaded.peers:
             for table, feed in zip(loaded.peer_tables, loaded.feeds, strict=True):
                 if (found := peer.totals(table)) != feed.expected:

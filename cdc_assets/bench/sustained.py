@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
@@ -13,6 +14,7 @@ from cdc_assets.bench.carry import Took, make_source, measure
 from cdc_assets.bench.feed import SentTopic
 from cdc_assets.bench.figures import OURS, Figure
 from cdc_assets.bench.measurement import Loaded, Measurement
+from cdc_assets.bench.peers.peer import Peer
 from cdc_assets.bench.steady_sender import Sent, SteadySender, steady_sender
 
 _TABLES, _ROWS = 10, 50_000
@@ -59,50 +61,75 @@ class System:
     cpu: Callable[[], float]
 
 
+@dataclass(frozen=True)
+class Contender:
+    """A system, the sender of its topics, and what it has loaded of them."""
+
+    system: System
+    sender: SteadySender
+    feeds: Sequence[SentTopic]
+    loaded: Loaded
+
+
 def steady_load(bench: Measurement) -> Iterator[Figure]:
-    """Each for itself, on the same topics: the others' events are carried before its own count."""
-    rows, seconds = bench.asked.rows(_ROWS), _TRIAL if bench.asked.is_trial else _WINDOW
-    with steady_sender(f"{bench.name}-steady", _TABLES, rows) as sender:
-        bench.topics += sender.topics
-        feeds = [SentTopic(bench.sender, topic, rows) for topic in sender.topics]
-        peers = [peer for peer in bench.peers if peer.takes(_TABLES, rows)]
-        loaded = Loaded(make_source(f"{bench.name}_steady", [feed.topic for feed in feeds]), feeds, peers)
-        ours = System(OURS, partial(bench.carry, loaded.source), bench.stack.cpu)
-        others = [System(peer.name, partial(peer.carry, loaded.peer_tables), peer.cpu) for peer in peers]
-        figure, newest = find_highest(bench, ours, sender, seconds)
+    """Each on topics of its own: another's events, up to 40 million, would have to be carried first."""
+    seconds = _TRIAL if bench.asked.is_trial else _WINDOW
+    with contender(bench, "steady") as ours:
+        figure, newest = find_highest(bench, ours, seconds)
         yield figure
         behind = [Took(_WANTED / max(figure.median, 1.0), figure.runs[0].cpu)]
         yield Figure(f"{_WANTED:,.0f} events/s by the highest", behind, (), bench.asked.target(1.0), unit="x")
         if figure.median:
-            window = carry_for(bench, ours, sender, min(figure.median, _WANTED), _TRIAL if bench.asked.is_trial else _LONG)
+            window = carry_for(bench, ours, min(figure.median, _WANTED), _TRIAL if bench.asked.is_trial else _LONG)
             yield from figures_of_hold(bench, window)
             newest = window.sent
-        for system in others:
-            figure, newest = find_highest(bench, system, sender, seconds)
-            yield figure
-        for system in (ours, *others):
-            # Everything that was sent for others is carried, so that all tables are compared with all of it.
-            system.carry()
-        for feed, totals in zip(feeds, newest.totals, strict=True):
-            feed.told = totals
-        bench.check(loaded)
+        expect_sent(ours, newest)
+        bench.check(ours.loaded)
+    for number, peer in enumerate(bench.peers):
+        if peer.takes(_TABLES, bench.asked.rows(_ROWS)):
+            with contender(bench, f"steady{number}", peer) as other:
+                figure, newest = find_highest(bench, other, seconds)
+                yield figure
+                expect_sent(other, newest)
+                bench.check_peers(other.loaded)
 
 
-def find_highest(bench: Measurement, system: System, sender: SteadySender, seconds: float) -> tuple[Figure, Sent]:
+@contextmanager
+def contender(bench: Measurement, name: str, peer: Peer | None = None) -> Iterator[Contender]:
+    """The peer, or this product where none is given; its topics are filled, and belong to the bench's."""
+    rows = bench.asked.rows(_ROWS)
+    with steady_sender(f"{bench.name}-{name}", _TABLES, rows) as sender:
+        bench.topics += sender.topics
+        feeds = [SentTopic(bench.sender, topic, rows) for topic in sender.topics]
+        loaded = Loaded(make_source(f"{bench.name}_{name}", sender.topics), feeds, [peer] if peer else [])
+        if peer is None:
+            system = System(OURS, partial(bench.carry, loaded.source), bench.stack.cpu)
+        else:
+            system = System(peer.name, partial(peer.carry, loaded.peer_tables), peer.cpu)
+        yield Contender(system, sender, feeds, loaded)
+
+
+def expect_sent(contender: Contender, sent: Sent) -> None:
+    """Its tables are compared with what the sender says it has sent."""
+    for feed, totals in zip(contender.feeds, sent.totals, strict=True):
+        feed.told = totals
+
+
+def find_highest(bench: Measurement, of: Contender, seconds: float) -> tuple[Figure, Sent]:
     """The rates one after the other until one does not hold; and what was sent so far."""
-    system.carry()
+    of.system.carry()
     highest, cpu = 0.0, 0.0
     rates = _RATES[:1] if bench.asked.is_trial else _RATES
     for rate in rates:
-        window = carry_for(bench, system, sender, rate, seconds)
+        window = carry_for(bench, of, rate, seconds)
         if not window.holds:
             # Once more: one pause of the machine makes a minute's thirds unlike.
-            window = carry_for(bench, system, sender, rate, seconds)
+            window = carry_for(bench, of, rate, seconds)
         if not window.holds:
             break
         highest, cpu = rate, sum(took.cpu for _, took in window.cycles)
     took = Took(highest, cpu)
-    return Figure("sustained: highest rate that holds", [took], (), None, system=system.name, unit="events/s"), window.sent
+    return Figure("sustained: highest rate that holds", [took], (), None, system=of.system.name, unit="events/s"), window.sent
 
 
 def figures_of_hold(bench: Measurement, window: SteadyLoad) -> Iterator[Figure]:
@@ -115,8 +142,9 @@ def figures_of_hold(bench: Measurement, window: SteadyLoad) -> Iterator[Figure]:
     yield Figure(f"{name}: age of the oldest event", ages or took)
 
 
-def carry_for(bench: Measurement, system: System, sender: SteadySender, rate: float, seconds: float) -> SteadyLoad:
+def carry_for(bench: Measurement, of: Contender, rate: float, seconds: float) -> SteadyLoad:
     """One cycle after the other while events come at that rate; what is left is carried afterwards, and does not count."""
+    system, sender = of.system, of.sender
     bench.say(f"sustained, {system.name}: {rate:,.0f} events/s for {seconds:.0f} s")
     sender.begin(rate, seconds)
     began, cycles = time.monotonic(), []

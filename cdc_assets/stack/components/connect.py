@@ -104,8 +104,8 @@ class ConnectWorker(Component):
             "org.apache.kafka.connect.cli.ConnectDistributed",
             class_path=self.site.jars("kafka"),
             heap_mb=320 if self.cluster == "core" else 256,
-            # Debezium makes objects of every change, a mirror passes bytes on. Java's choice is 107 MB.
-            options=[*options, "-Xmn64m" if self.cluster == "core" else SMALL_YOUNG],
+            # Debezium makes objects of every change, a mirror passes bytes on.
+            options=options if self.cluster == "core" else [*options, SMALL_YOUNG],
             arguments_file=self.run / "java.args",
         )
         return [str(self.java), *arguments, str(self.run / "connect.properties")]
