@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -92,7 +93,7 @@ def _set_all(client: Any, values: Mapping[str, str]) -> None:
 
 
 def _close_alone(client: Any) -> None:
-    """Closing a session must not disturb the others of the process.
+    """Closing a session must not disturb the others of the process, nor leave anything in it.
 
     pyspark 4.0.4 shuts down a thread pool then that all its sessions share (client/reattach.py, shutdown). Sessions are also
     closed when they are collected as garbage, which happens anywhere: in the middle of another session's call that fails
@@ -104,3 +105,6 @@ def _close_alone(client: Any) -> None:
         client._closed = True
 
     client.close = close
+    # It keeps each client until the process ends, 25 kB of it, for the models of Spark ML that a session may have on the server
+    # (pyspark 4.0.4, client/core.py): `cdc stream` opens two sessions a cycle, and no session of ours has a model.
+    atexit.unregister(client._cleanup_ml)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
+
+from cdc_assets_tests.support.own_stack import until
 
 
 def test_closing_one_leaves_the_others_at_work(remote: str) -> None:
@@ -30,3 +33,23 @@ def test_closing_one_leaves_the_others_at_work(remote: str) -> None:
     assert dropped.wait(120)
     assert stays.range(3).count() == 3
     stays.stop()
+
+
+def test_a_closed_one_leaves_nothing_in_its_process(remote: str) -> None:
+    """`cdc stream` opens two a cycle, for weeks."""
+    from spark.delta.session import connect, leave, task_session_id
+
+    own, shared = connect(remote), connect(remote, session_id=task_session_id())
+    assert own.range(3).count() == shared.range(3).count() == 3
+    left = [weakref.ref(client) for client in (own.client, shared.client)]
+    own.stop()
+    leave(shared)
+    type(own)._active_session.session = None
+    del own, shared
+
+    def is_gone() -> bool:
+        gc.collect()
+        return [client() for client in left] == [None, None]
+
+    # A thread of PySpark's may still tell the server that it has the last answer.
+    until(is_gone)
