@@ -59,11 +59,9 @@ def connect(remote: str, token: str = "", *, interceptors: Sequence[Any] = (), s
     from pyspark.sql.connect.client.retries import DefaultPolicy
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-    from spark.delta.channel import TokenChannel
+    from spark.delta.channel import SharedChannel
 
-    channel = TokenChannel(remote)
-    for interceptor in interceptors:
-        channel.add_interceptor(interceptor)
+    channel = SharedChannel(remote, interceptors)
     channel.set("session_id", session_id or str(uuid4()))
     if token:
         channel.set("token", token)
@@ -95,13 +93,13 @@ def _set_all(client: Any, values: Mapping[str, str]) -> None:
 def _close_alone(client: Any) -> None:
     """Closing a session must not disturb the others of the process, nor leave anything in it.
 
-    pyspark 4.0.4 shuts down a thread pool then that all its sessions share (client/reattach.py, shutdown). Sessions are also
-    closed when they are collected as garbage, which happens anywhere: in the middle of another session's call that fails
-    with "cannot schedule new futures after shutdown", or in a thread of the pool, and then all calls fail from then on.
+    pyspark 4.0.4 shuts down a thread pool then that all its sessions share (client/reattach.py, shutdown), and the channel,
+    which is shared too (spark.delta.channel). Sessions are also closed when they are collected as garbage, which happens
+    anywhere: in the middle of another session's call that fails with "cannot schedule new futures after shutdown", or in a
+    thread of the pool, and then all calls fail from then on.
     """
 
     def close() -> None:
-        client._channel.close()
         client._closed = True
 
     client.close = close

@@ -11,7 +11,7 @@ Of two appends that have seen the same log the second is refused by the number o
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -35,6 +35,8 @@ from spark.specs import BronzeSpec, JobResult, TopicRange
 _LOOKS = (1, 20, 400)
 _ORDER = ("table", "partition", "offset")
 _ROWS_APART = 4096
+ReadRanges = Callable[[BronzeSpec, Sequence[TopicRange]], list[pa.Table]]
+"""spark.small_batches.reading.read_ranges, or another way to the same records."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class BatchWork:
     todo: Sequence[TopicRange]
 
 
-def append(spec: BronzeSpec) -> JobResult:
+def append(spec: BronzeSpec, read_ranges: ReadRanges = reading.read_ranges) -> JobResult:
     """Append what of the ranges is not committed yet.
 
     Raises:
@@ -56,7 +58,7 @@ def append(spec: BronzeSpec) -> JobResult:
     work = look(spec)
     if not work.todo:
         return bronze_job.result(None, {}, [], started)
-    return commit_parts(spec, [_write(spec, work.todo, of=work)], started=started)
+    return commit_parts(spec, [_write(spec, work.todo, work, read_ranges)], started=started)
 
 
 def write_part(spec: BronzeSpec, number: int, parts: int) -> BatchPart:
@@ -68,7 +70,7 @@ def write_part(spec: BronzeSpec, number: int, parts: int) -> BatchPart:
     """
     work = look(spec)
     own = divide(work.todo, parts)
-    return _write(spec, own[number], of=work) if number < len(own) else BatchPart(identify(work.todo))
+    return _write(spec, own[number], work, reading.read_ranges) if number < len(own) else BatchPart(identify(work.todo))
 
 
 def commit_parts(spec: BronzeSpec, parts: Sequence[BatchPart], *, started: float | None = None) -> JobResult:
@@ -126,9 +128,9 @@ def _look_at_log(path: str) -> Committed:
     raise LeftToSparkError("bronze's log does not tell what is committed")
 
 
-def _write(spec: BronzeSpec, todo: Sequence[TopicRange], *, of: BatchWork) -> BatchPart:
+def _write(spec: BronzeSpec, todo: Sequence[TopicRange], of: BatchWork, read_ranges: ReadRanges) -> BatchPart:
     """Not under the table's lock: another run's append does not wait until this one's records are read."""
-    records, whole = read(spec, todo), identify(of.todo)
+    records, whole = read(spec, todo, read_ranges), identify(of.todo)
     if not records.num_rows:
         return BatchPart(whole)
     found = groups.count_groups(records)
@@ -158,10 +160,10 @@ def _commit(spec: BronzeSpec, work: BatchWork, parts: Sequence[BatchPart], start
     return bronze_job.result(version, shares, work.todo, started)
 
 
-def read(spec: BronzeSpec, todo: Sequence[TopicRange]) -> pa.Table:
+def read(spec: BronzeSpec, todo: Sequence[TopicRange], read_ranges: ReadRanges = reading.read_ranges) -> pa.Table:
     """The records of the ranges with bronze's columns, and `initial` (spark.small_batches.narrow)."""
     topics = {topic.topic: topic for topic in todo}
-    chunks = reading.read_ranges(spec, [t for t in todo if any(end > start for start, end in t.ranges.values())])
+    chunks = read_ranges(spec, [t for t in todo if any(end > start for start, end in t.ranges.values())])
     narrowed = [_with_positions(_narrow(chunk, todo), topics) for chunk in chunks]
     return pa.concat_tables(narrowed) if narrowed else pa.table({})
 

@@ -41,6 +41,7 @@ def test_a_closed_one_leaves_nothing_in_its_process(remote: str) -> None:
 
     own, shared = connect(remote), connect(remote, session_id=task_session_id())
     assert own.range(3).count() == shared.range(3).count() == 3
+    assert own.client._channel is shared.client._channel
     left = [weakref.ref(client) for client in (own.client, shared.client)]
     own.stop()
     leave(shared)

@@ -86,7 +86,7 @@ def one_row_in_bronze(session: SparkSession, root: Path) -> Source:
 
 
 def test_many_tables_in_one_job(session: SparkSession, tmp_path: Path) -> None:
-    source = Source(session, tmp_path, *[f"t{n}" for n in range(12)])
+    source = Source(session, tmp_path, *[f"t{n}" for n in range(7)])
     for step in range(3):
         for number, table in enumerate(source.tables):
             source.write(table, "c" if step == 0 else "u", number)
@@ -95,7 +95,7 @@ def test_many_tables_in_one_job(session: SparkSession, tmp_path: Path) -> None:
                 source.write(table, "d", number)
         source.append()
         outcomes = source.fold()
-        assert [outcome.left for outcome in outcomes] == [""] * 12
+        assert [outcome.left for outcome in outcomes] == [""] * 7
         assert all(outcome.result is not None and outcome.result.version == step for outcome in outcomes)
         source.check()
     assert all(outcome.result is not None and outcome.result.version is None for outcome in source.fold())

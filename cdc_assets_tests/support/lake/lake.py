@@ -49,6 +49,8 @@ class Lake:
     by_task: bool = True
     """Whether the next fold may be a task's: the two writers of silver take turns."""
     folded_by_tasks: int = 0
+    appended_by_task: bool = False
+    """Whether the last append was; the two writers of bronze take turns as well."""
 
     @property
     def bronze_path(self) -> str:
@@ -62,25 +64,47 @@ class Lake:
         return TopicRange(table, topic, self.topic_id, self.epoch, {p: (start, end) for p, end in ends.items()}, *self.form)
 
     def append(self, *ranges: TopicRange, operation_id: str | None = None, session: SparkSession | None = None) -> JobResult:
-        """Bronze up to these offsets, through the job's own code from the point where Kafka has been read."""
+        """Bronze up to these offsets, through the writers' own code from the point where Kafka has been read.
+
+        By the two writers in turns, as `fold`; by Spark in a `session` of the caller's.
+        """
         from spark.bronze import job as bronze
         from spark.delta.conflicts import run_again
 
         own = session or self.session
         spec = BronzeSpec(self.bronze_path, "none", ranges, operation_id or uuid.uuid4().hex)
+        self.appended_by_task = session is None and not self.appended_by_task
+        if self.appended_by_task and (done := self._append_as_task(spec)) is not None:
+            return done
         return run_again(lambda: bronze.append(own, spec, lambda topics: self._read(own, topics)))
+
+    def _append_as_task(self, spec: BronzeSpec) -> JobResult | None:
+        """As a task does it, in this process; None is what it leaves to Spark, which does it or says what is wrong."""
+        from spark.errors import SparkJobError
+        from spark.small_batches import task
+        from spark.small_batches.job import is_small
+
+        if not is_small(spec):
+            return None
+        try:
+            return task.append(spec, lambda _, topics: [self._records(topics)])
+        except (SparkJobError, pa.ArrowException):
+            return None
 
     def all_of(self, table: str) -> TopicRange:
         return self.ranges(table, {p: rs[-1].offset + 1 for p, rs in self.log[table].items()})
 
     def _read(self, session: SparkSession, topics: Sequence[TopicRange]) -> DataFrame:
+        return session.createDataFrame(self._records(topics), KAFKA_DDL)
+
+    def _records(self, topics: Sequence[TopicRange]) -> pa.Table:
         rows: list[dict[str, Any]] = []
         for topic in topics:
             for partition, (start, end) in topic.ranges.items():
                 for record in self.log[topic.table].get(partition, []):
                     if start <= record.offset < end:
                         rows.append(_kafka_row(topic.topic, partition, record))
-        return session.createDataFrame(pa.Table.from_pylist(rows, schema=KAFKA), KAFKA_DDL)
+        return pa.Table.from_pylist(rows, schema=KAFKA)
 
     def spec(self, table: str, columns: Sequence[Column] = ID_V, keys: Sequence[str] = ("id",)) -> SilverSpec:
         path = str(self.root / "silver" / "source" / table)
