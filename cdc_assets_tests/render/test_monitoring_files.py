@@ -96,9 +96,9 @@ def test_prometheus_takes_the_rules_and_alerts(prometheus: Program, tmp_path: Pa
     assert f"{len(rules())} rules found" in check_config(prometheus, tmp_path)
     try:
         with prometheus_server(prometheus, tmp_path) as running:
-            alerts = running.await_alerts("CdcCheckFailed")
+            # On a machine under load a scrape may last longer than its second, and is repeated.
+            alerts = running.await_alerts("CdcCheckFailed", gone="CdcMetricsAway")
             assert [(each["check"], each["table"]) for each in alerts["CdcCheckFailed"]] == [("reconciled", "accounts")]
-            assert "CdcMetricsAway" not in alerts
             assert [(labels["table"], value) for labels, value in running.values(names.LAG)] == [("accounts", 12)]
     finally:
         server.shutdown()

@@ -51,16 +51,17 @@ class PrometheusServer:
             return []
         return [(each["metric"], float(each["value"][1])) for each in found]
 
-    def await_alerts(self, name: str) -> dict[str, list[dict[str, str]]]:
-        """Those that are pending or firing, once the one of this name is among them."""
+    def await_alerts(self, name: str, *, gone: str = "") -> dict[str, list[dict[str, str]]]:
+        """Those that are pending or firing, once the one of this name is among them, and the one that is to be `gone` is not."""
         until = time.monotonic() + 240
         while time.monotonic() < until:
             try:
                 found = self.ask("/api/v1/alerts")["alerts"]
             except OSError:
                 found = []
-            if any(each["labels"]["alertname"] == name for each in found):
-                return self._by_name(found)
+            alerts = self._by_name(found)
+            if name in alerts and gone not in alerts:
+                return alerts
             time.sleep(0.2)
         raise AssertionError(self._log.read_text()[-3000:])
 
