@@ -37,15 +37,19 @@ def test_closing_one_leaves_the_others_at_work(remote: str) -> None:
 
 def test_a_closed_one_leaves_nothing_in_its_process(remote: str) -> None:
     """`cdc stream` opens two a cycle, for weeks."""
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
     from spark.delta.session import connect, leave, task_session_id
 
+    threads = ConnectSession._active_session
+    before = getattr(threads, "session", None)
     own, shared = connect(remote), connect(remote, session_id=task_session_id())
     assert own.range(3).count() == shared.range(3).count() == 3
     assert own.client._channel is shared.client._channel
     left = [weakref.ref(client) for client in (own.client, shared.client)]
     own.stop()
     leave(shared)
-    type(own)._active_session.session = None
+    threads.session = before
     del own, shared
 
     def is_gone() -> bool:
