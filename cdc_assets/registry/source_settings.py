@@ -118,7 +118,7 @@ class Batching(Declared):
 
     min_records: int = Field(default=1, ge=1)
     max_delay: Duration = timedelta(seconds=10)
-    max_records: int = Field(default=250_000, ge=1)
+    max_records: int = Field(default=500_000, ge=1)
 
 
 class Backup(Declared):

@@ -35,20 +35,17 @@ class KafkaCluster:
         return f"--bootstrap-server {self.bootstrap}" + (f" --command-config {self.login}" if self.login else "")
 
     def states(self, topics: Sequence[str]) -> dict[str, TopicState]:
-        """The state of each topic that exists; one that does not is left out."""
-        from confluent_kafka import IsolationLevel, TopicPartition
+        """The state of each topic that exists; one that does not, or that goes meanwhile, is left out."""
+        from confluent_kafka import IsolationLevel
         from confluent_kafka.admin import OffsetSpec
 
-        descriptions = self._describe(topics)
-        asked = [TopicPartition(name, p.id) for name, d in descriptions.items() for p in d.partitions]
-        if not asked:
-            return {}
-        ends = self._list_offsets({tp: OffsetSpec.latest() for tp in asked}, IsolationLevel.READ_COMMITTED)
-        begins = self._list_offsets({tp: OffsetSpec.earliest() for tp in asked}, IsolationLevel.READ_COMMITTED)
-        ranges: dict[str, dict[int, tuple[int, int]]] = {}
-        for key, end in ends.items():
-            ranges.setdefault(key[0], {})[key[1]] = (begins[key], end)
-        return {name: TopicState(name, str(d.topic_id), ranges[name]) for name, d in descriptions.items()}
+        there = self._describe(topics)
+        ends = self._list_offsets(there, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+        begins = self._list_offsets({name: there[name] for name in ends}, OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)
+        return {
+            name: TopicState(name, str(there[name].topic_id), {p: (begin, ends[name][p]) for p, begin in of.items()})
+            for name, of in begins.items()
+        }
 
     def await_state(self, topic: str, *, deadline: float) -> TopicState:
         """The state of a topic that is about to appear (a broker learns of a new topic a moment later).
@@ -67,17 +64,10 @@ class KafkaCluster:
 
     def high_watermarks(self, topics: Sequence[str]) -> Offsets:
         """Per partition the end of what is written and replicated, open transactions included."""
-        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka import IsolationLevel
         from confluent_kafka.admin import OffsetSpec
 
-        request = {
-            TopicPartition(name, p.id): OffsetSpec.latest() for name, d in self._describe(topics).items() for p in d.partitions
-        }
-        found: Offsets = {}
-        if request:
-            for (topic, partition), end in self._list_offsets(request, IsolationLevel.READ_UNCOMMITTED).items():
-                found.setdefault(topic, {})[partition] = end
-        return found
+        return self._list_offsets(self._describe(topics), OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
 
     def cluster_id(self) -> str:
         """The cluster's id: two addresses with one id are one cluster."""
@@ -242,19 +232,29 @@ class KafkaCluster:
                     raise self.clients.error(f"topic {name} at {self.bootstrap}", error.args[0]) from error
         return found
 
-    def _list_offsets(self, request: Mapping[Any, Any], isolation: Any) -> dict[tuple[str, int], int]:
-        from confluent_kafka import KafkaException
+    def _list_offsets(self, there: Mapping[str, Any], spec: Any, isolation: Any) -> Offsets:
+        """Of each of these topics; one that is deleted after it was described, or made anew, is left out."""
+        from confluent_kafka import KafkaException, TopicPartition
 
         until = time.monotonic() + self._timeout
-        while True:
+        while there:
+            request = {TopicPartition(name, p.id): spec for name, d in there.items() for p in d.partitions}
+            found: Offsets = {name: {} for name in there}
             try:
-                futures = self.clients.admin().list_offsets(request, isolation_level=isolation, request_timeout=self._timeout)
-                return {(tp.topic, tp.partition): self.clients.answer(future).offset for tp, future in futures.items()}
+                for place, future in self._request_offsets(request, isolation).items():
+                    found[place.topic][place.partition] = self.clients.answer(future).offset
+                return found
             except KafkaException as error:
                 # A partition that was just made, or moves, has its leader a moment later.
                 if error.args[0].name() not in _LEADER_SOON or time.monotonic() > until:
                     raise self.clients.error(f"Kafka at {self.bootstrap}", error.args[0]) from error
             time.sleep(0.1)
+            now = self._describe(list(there))
+            there = {name: d for name, d in now.items() if str(d.topic_id) == str(there[name].topic_id)}
+        return {}
+
+    def _request_offsets(self, request: Mapping[Any, Any], isolation: Any) -> Mapping[Any, Any]:
+        return self.clients.admin().list_offsets(request, isolation_level=isolation, request_timeout=self._timeout)
 
     def _ask(self, request: Callable[[Any], Any]) -> Any:
         return self._call(lambda: self.clients.answer(request(self.clients.admin())))

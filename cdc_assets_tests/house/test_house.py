@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
+
+import pytest
 
 from cdc_assets.kinds import DATABASES, KINDS
 
@@ -59,6 +62,8 @@ MAKERS = re.compile(
     r"\bdg\.(asset|multi_asset|asset_check|multi_asset_check|sensor|schedule|op|graph|job|resource|repository|define_asset_job"
     r"|AssetSpec|AssetsDefinition|Definitions|ConfigurableResource|Component|Scaffolder|\w+Definition)\b(?!s)"
 )
+BINARIES = {"docs/images/lineage.png", "cdc_assets_tests/support/histories/recording.json.gz"}
+"""A picture of the documentation, and what a Debezium has sent: no tool can make them again on every machine."""
 VERBS = {"embed", "exceed", "feed", "need", "proceed", "seed", "succeed"}
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -195,3 +200,11 @@ def test_rows_are_kept_in_one_way() -> None:
         if getattr(call.func, "attr", "") in ("checkpoint", "localCheckpoint") and file != "spark/delta/cluster.py"
     ]
     assert kept == [], "rows.transform(compute_once)"
+
+
+def test_no_other_binary_is_committed() -> None:
+    asked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if asked.returncode:
+        pytest.skip(f"not a clone: {asked.stderr.strip()}")
+    files = [ROOT / name for name in asked.stdout.split("\0") if name]
+    assert {file.relative_to(ROOT).as_posix() for file in files if file.is_file() and b"\0" in file.read_bytes()} == BINARIES

@@ -51,7 +51,7 @@ def findings(file: Path) -> list[str]:
 def test_a_good_file_loads_with_defaults(tmp_path: Path) -> None:
     source = load_source(write(tmp_path, GOOD))
     assert source.name == "shop"
-    assert source.batching.max_records == 250_000
+    assert source.batching.max_records == 500_000
     assert source.topics.retention == timedelta(hours=168)
     assert [short_table_name(table.id) for table in source.tables] == ["orders", "sales__order_line"]
 

@@ -34,8 +34,9 @@ class SharedChannel(DefaultChannelBuilder):
 
     A token goes over the loopback to 127.0.0.1 alone. Elsewhere it goes over TLS alone.
 
-    A channel for each session is closed while a thread of PySpark's still says over it what it has read (ReleaseExecute). What
-    gRPC 1.85 then frees, that thread may still use: one of 4,000 sessions ended the process with SIGSEGV in cygrpc.
+    A channel for each session would be closed while a thread of PySpark's still says over it what it has read (ReleaseExecute).
+    One of 4,000 such sessions ended the process with SIGSEGV in cygrpc of gRPC 1.85. That the thread then used what was freed
+    is likely, and not proven.
     """
 
     def __init__(self, remote: str, interceptors: Sequence[Any] = ()) -> None:

@@ -77,7 +77,7 @@ def connect(remote: str, token: str = "", *, interceptors: Sequence[Any] = (), s
 
 
 def leave(session: SparkSession) -> None:
-    """Close the way to a shared session, which goes on."""
+    """Use a shared session no more; it goes on for others."""
     opened: Any = session
     opened.client.close()
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 MOST_OFFSETS = 1_000_000
-"""Of all topics together. One of them reads 250,000 by an append unless it is told otherwise (`batching.max_records`)."""
+"""Of all topics together. One of them reads 500,000 by an append unless it is told otherwise (`batching.max_records`)."""
 OFFSETS_A_PART, MOST_OFFSETS_A_PART = 25_000, 125_000
 """A second task costs 0.1 s, in which one reads about as many; and a task holds all that it reads."""
 _SCHEMA = "result string, left string"

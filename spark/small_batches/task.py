@@ -160,7 +160,7 @@ def _commit(spec: BronzeSpec, work: BatchWork, parts: Sequence[BatchPart], start
     return bronze_job.result(version, shares, work.todo, started)
 
 
-def read(spec: BronzeSpec, todo: Sequence[TopicRange], read_ranges: ReadRanges = reading.read_ranges) -> pa.Table:
+def read(spec: BronzeSpec, todo: Sequence[TopicRange], read_ranges: ReadRanges) -> pa.Table:
     """The records of the ranges with bronze's columns, and `initial` (spark.small_batches.narrow)."""
     topics = {topic.topic: topic for topic in todo}
     chunks = read_ranges(spec, [t for t in todo if any(end > start for start, end in t.ranges.values())])

@@ -22,7 +22,7 @@ class StreamSpec(JsonSpec):
     checkpoint: str
     silver: tuple[SilverSpec, ...] = ()
     history: tuple[SilverSpec, ...] = ()
-    max_offsets: int = 250_000
+    max_offsets: int = 500_000
 
     def __post_init__(self) -> None:
         if self.max_offsets < 1:

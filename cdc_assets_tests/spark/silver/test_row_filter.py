@@ -108,6 +108,7 @@ def test_random_histories(session: SparkSession, tmp_path: Path, seed: int) -> N
         assert in_silver(table) == source.kept()
         assert in_history(table) == sorted(source.versions, key=lambda each: (each[0], each[2]))
     assert table.lake.folded_by_tasks > 0
+    assert table.lake.appended_by_tasks > 0
     late = ReplayedTable(session, tmp_path / "late")
     late.spec = replace(late.spec, where=NOT_DRAFT)
     mixed = [*source.records]

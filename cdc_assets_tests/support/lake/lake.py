@@ -13,22 +13,12 @@ import pyarrow as pa
 
 from cdc_assets.connectors.unchanged_value import PUBLIC as UNAVAILABLE_VALUE
 from cdc_assets_tests.support.lake.capture import Record
+from spark.small_batches.reading import SCHEMA
 from spark.specs import BronzeSpec, Column, JobResult, SilverSpec, TopicRange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-KAFKA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-    ]
-)
 KAFKA_DDL = (
     "topic string, partition int, offset bigint, timestamp timestamp, "
     "headers array<struct<key: string, value: binary>>, key binary, value binary"
@@ -49,8 +39,9 @@ class Lake:
     by_task: bool = True
     """Whether the next fold may be a task's: the two writers of silver take turns."""
     folded_by_tasks: int = 0
-    appended_by_task: bool = False
-    """Whether the last append was; the two writers of bronze take turns as well."""
+    appended_by_tasks: int = 0
+    append_by_task: bool = False
+    """Whether the last append was to be; the two writers of bronze take turns as well."""
 
     @property
     def bronze_path(self) -> str:
@@ -73,8 +64,9 @@ class Lake:
 
         own = session or self.session
         spec = BronzeSpec(self.bronze_path, "none", ranges, operation_id or uuid.uuid4().hex)
-        self.appended_by_task = session is None and not self.appended_by_task
-        if self.appended_by_task and (done := self._append_as_task(spec)) is not None:
+        self.append_by_task = session is None and not self.append_by_task
+        if self.append_by_task and (done := self._append_as_task(spec)) is not None:
+            self.appended_by_tasks += done.version is not None
             return done
         return run_again(lambda: bronze.append(own, spec, lambda topics: self._read(own, topics)))
 
@@ -104,7 +96,7 @@ class Lake:
                 for record in self.log[topic.table].get(partition, []):
                     if start <= record.offset < end:
                         rows.append(_kafka_row(topic.topic, partition, record))
-        return pa.Table.from_pylist(rows, schema=KAFKA)
+        return pa.Table.from_pylist(rows, schema=SCHEMA)
 
     def spec(self, table: str, columns: Sequence[Column] = ID_V, keys: Sequence[str] = ("id",)) -> SilverSpec:
         path = str(self.root / "silver" / "source" / table)

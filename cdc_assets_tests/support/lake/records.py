@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from cdc_assets_tests.support.lake.lake import KAFKA, KAFKA_DDL
+from cdc_assets_tests.support.lake.lake import KAFKA_DDL
+from spark.small_batches.reading import SCHEMA
 from spark.specs import Column, SilverSpec, TopicRange
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def kafka(session: SparkSession, topics: Mapping[str, Sequence[Sent]]) -> DataFr
         for topic, records in topics.items()
         for number, sent in enumerate(records)
     ]
-    return session.createDataFrame(pa.Table.from_pylist(rows, schema=KAFKA), KAFKA_DDL)
+    return session.createDataFrame(pa.Table.from_pylist(rows, schema=SCHEMA), KAFKA_DDL)
 
 
 def drafted(
