@@ -18,6 +18,7 @@ from cdc_assets.bench.sensor_tick import tick
 from cdc_assets.bench.sustained import steady_load
 from cdc_assets.bench.typed_tables import tables_of_all_types
 from cdc_assets.bench.verbs import verbs
+from cdc_assets.bench.wait_cost import wait_cost
 from cdc_assets.bench.year import year
 from cdc_assets.errors import BenchError
 
@@ -36,6 +37,7 @@ class Scenario:
 SCENARIOS: Mapping[str, Scenario] = {
     "rest": Scenario(rest, quick=True),
     "cli": Scenario(verbs, quick=True),
+    "wait": Scenario(wait_cost, quick=True),
     "latency": Scenario(latency, quick=True),
     "latency-busy": Scenario(busy_latency),
     "latency-continuous": Scenario(continuous_latency, quick=True),
