@@ -24,6 +24,8 @@ AddFile = dict[str, Any]
 """The fields of an `add`: path, partitionValues, size, modificationTime (ms), dataChange, stats."""
 _LONGEST_BOUND = 64
 """Characters. Bounds of longer texts are cut; what follows the upper one sorts behind every text that begins so."""
+ROWS_A_GROUP = 1 << 17
+"""At most: a row group is read by one core, and a table of a million rows may be one file. DuckDB writes 122,880."""
 THREADS_FROM = 8 << 20
 """Bytes of a file. For a smaller one threads cost more than they bring."""
 _LOOKED_AT = 1000
@@ -36,13 +38,13 @@ def write_file(
 ) -> AddFile:
     """The rows as one file; no commit names it yet. `bounded` are the columns whose bounds are told (None: all that have some):
     those of which the table's other files tell them, its property delta.dataSkippingStatsColumns. `groups`: of so many rows each,
-    which are read apart."""
+    which are read apart; a larger one is several."""
     name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
     settings = {"compression": "zstd", "store_schema": False, "use_dictionary": _repeating(rows)}
     with pq.ParquetWriter(name, rows.schema, filesystem=folder.filesystem, **settings) as file:
         at = 0
         for count in groups or [rows.num_rows]:
-            file.write_table(rows.slice(at, count), row_group_size=max(count, 1))
+            file.write_table(rows.slice(at, count), row_group_size=min(max(count, 1), ROWS_A_GROUP))
             at += count
     return {
         "path": name,

@@ -20,6 +20,8 @@ EVENTS_UP_TO = 20_000
 ROWS_UP_TO = 250_000
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
+_OPEN_COST = "spark.sql.files.openCostInBytes"
+
 
 def suit(session: SparkSession, *, events: int, rows: int = 0) -> None:
     """Before a session's job that decodes so many events and reads so many rows of a table."""
@@ -29,6 +31,18 @@ def suit(session: SparkSession, *, events: int, rows: int = 0) -> None:
             session.conf.set(name, value)
         else:
             session.conf.unset(name)
+
+
+def spread(session: SparkSession, rows: int) -> None:
+    """Before a session's job that works long on each of so many rows: a file of a few megabytes is read by several tasks.
+
+    Spark takes the opening of a file for as dear as 4 MB of it (spark.sql.files.openCostInBytes), and gives a task at least so
+    much. A million rows of silver may be 5 MB: one core hashed most of them (ADR 112).
+    """
+    if rows > ROWS_UP_TO:
+        session.conf.set(_OPEN_COST, 64 << 10)
+    else:
+        session.conf.unset(_OPEN_COST)
 
 
 def rows_at_most(topics: Iterable[CommittedTopic]) -> int:

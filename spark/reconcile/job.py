@@ -68,7 +68,9 @@ def at_cut(session: SparkSession, task: Task) -> AtCut:
 @restartable
 def digest(session: SparkSession, task: Task) -> Digest:
     """Rows, and the sum of their hashes, by bucket."""
-    plans.suit(session, events=0, rows=plans.rows_at_most(task.base.committed.of_table(task.spec.table).values()))
+    most = plans.rows_at_most(task.base.committed.of_table(task.spec.table).values())
+    plans.suit(session, events=0, rows=most)
+    plans.spread(session, most)
     suit_wide_rows(session)
     at = at_cut(session, task)
     rows = at.rows().where(at.row_text.within(task.part))

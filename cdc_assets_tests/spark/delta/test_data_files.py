@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from spark.delta.data_files import write_file
+from spark.delta.data_files import ROWS_A_GROUP, write_file
 from spark.delta.first_commit import create_table
 from spark.lake.folder import open_folder
 
@@ -76,6 +76,16 @@ def test_rows_are_read_apart_and_what_repeats_has_a_dictionary(tmp_path: Path) -
     (fragment,) = ds.dataset([str(tmp_path / file["path"])], format="parquet").get_fragments()
     assert len(fragment.split_by_row_group(ds.field("table").isin(["c", "x"]))) == 1
     assert written.read().drop_columns(["word"]).equals(rows.drop_columns(["word"]))
+
+
+def test_a_row_group_is_of_a_part_of_the_rows(tmp_path: Path) -> None:
+    rows = pa.table({"id": pa.array(range(ROWS_A_GROUP + 5))})
+    for groups in (None, [3, ROWS_A_GROUP + 2]):
+        file = write_file(open_folder(str(tmp_path)), rows, groups=groups)
+        told = pq.ParquetFile(tmp_path / file["path"])
+        found = [told.metadata.row_group(number).num_rows for number in range(told.num_row_groups)]
+        assert found == ([ROWS_A_GROUP, 5] if groups is None else [3, ROWS_A_GROUP, 2])
+        assert told.read().equals(rows)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 from spark.delta import plans
+from spark.delta.data_files import ROWS_A_GROUP, write_file
 from spark.delta.session import connect
 from spark.delta.topic_commits import CommittedTopic
+from spark.lake.folder import open_folder
 
 
 def is_compiled(session: SparkSession) -> bool:
@@ -26,6 +32,25 @@ def test_a_small_batch_is_interpreted_and_a_large_one_compiled(remote: str) -> N
             assert is_compiled(session)
             plans.suit(session, events=0)
             assert not is_compiled(session)
+    finally:
+        session.stop()
+
+
+def test_a_file_of_many_rows_is_read_by_several_tasks(remote: str, tmp_path: Path) -> None:
+    rows = pa.table({"id": pa.array(range(4 * ROWS_A_GROUP))})
+    file = write_file(open_folder(str(tmp_path)), rows)
+    assert file["size"] < 4 << 20
+    session = connect(remote)
+    try:
+
+        def rows_a_task(rows: int) -> list[int]:
+            plans.spread(session, rows)
+            read = session.read.parquet(str(tmp_path / file["path"]))
+            return sorted(row["count"] for row in read.groupBy(sf.spark_partition_id()).count().collect())
+
+        assert rows_a_task(plans.ROWS_UP_TO) == [4 * ROWS_A_GROUP]
+        assert rows_a_task(plans.ROWS_UP_TO + 1) == [2 * ROWS_A_GROUP] * 2
+        assert rows_a_task(0) == [4 * ROWS_A_GROUP]
     finally:
         session.stop()
 
