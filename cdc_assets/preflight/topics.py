@@ -54,6 +54,8 @@ def findings(source: CapturedSource, core: TopicStatesCluster, lake: TopicStates
     for cluster, topics in ((core, captured), (lake, mirrored)):
         for name, config in cluster.topic_configs(cluster.states(topics)).items():
             yield _whole(cluster, name, config["cleanup.policy"])
+            if config.get("message.timestamp.type") == "LogAppendTime":
+                yield _record_time(cluster, name)
     if names.has_schema_history(source):
         name = names.schema_history_topic(source)
         for state in core.states([name]).values():
@@ -69,6 +71,18 @@ def _whole(cluster: TopicStatesCluster, name: str, policy: str) -> Finding:
         return Finding("cleanup_policy", "ok", name, "keeps every event until it expires")
     message = f"has cleanup.policy={policy}: events of a key vanish before they are read, and leave no gap that could be told"
     return Finding("cleanup_policy", "fail", name, message, _alter(cluster, name, "cleanup.policy=delete"))
+
+
+def _record_time(cluster: TopicStatesCluster, name: str) -> Finding:
+    """A tombstone has Kafka's time alone. Stamped anew it falls into another minute than in the topic it was copied from.
+
+    https://kafka.apache.org/documentation/#topicconfigs_message.timestamp.type
+    """
+    message = (
+        "has message.timestamp.type=LogAppendTime: a tombstone that it stamps in another minute than the other cluster did is "
+        "out of balance for the ledger, and the delay between topic and bronze is not told"
+    )
+    return Finding("record_time", "warn", name, message, _alter(cluster, name, "message.timestamp.type=CreateTime"))
 
 
 def _history(source: CapturedSource, core: TopicStatesCluster, state: TopicState) -> Finding:

@@ -35,6 +35,16 @@ def test_a_compacted_topic_on_either_cluster() -> None:
     )
 
 
+def test_a_topic_that_stamps_its_records_on_either_cluster() -> None:
+    source = declared("postgresql", "public.orders")
+    core = FakeKafka({"shop.public.orders": topic(message_timestamp_type="CreateTime")})
+    lake = FakeKafka({"core.shop.public.orders": topic(message_timestamp_type="LogAppendTime")})
+    *others, told = findings(source, core, lake)
+    assert {finding.level for finding in others} == {"ok"}
+    assert (told.level, told.check, told.subject) == ("warn", "record_time", "core.shop.public.orders")
+    assert told.mend.endswith("--topic core.shop.public.orders --add-config message.timestamp.type=CreateTime")
+
+
 def test_topics_that_are_not_there_yet_are_no_finding() -> None:
     assert [*findings(declared("postgresql", "public.orders"), FakeKafka(), FakeKafka())] == []
 

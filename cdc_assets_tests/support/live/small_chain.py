@@ -1,7 +1,8 @@
 """The chain of one live source without Dagster and MirrorMaker 2: real topics, a copier of records, bronze and silver jobs.
 
-The copier stands where MirrorMaker 2 does: it copies committed records in order to `core.<topic>`, and answers the REST
-question that `log_position` asks. `during` runs once in the middle of a comparison: after the cut, before the carry ends.
+The copier stands where MirrorMaker 2 does. It copies committed records in order to `core.<topic>`, with their times: a
+tombstone has no other, and is counted in that minute. It answers the REST question that `log_position` asks. `during` runs
+once in the middle of a comparison: after the cut, before the carry ends.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class Copier:
             ranges = {p: (done.get(p, 0), end) for p, end in state.ends.items()}
             for record in cluster.records(topic, ranges):
                 headers = list(record.headers)
-                producer.produce(f"core.{topic}", record.value, record.key, record.partition, headers=headers)
+                at = {"timestamp": record.timestamp, "headers": headers}
+                producer.produce(f"core.{topic}", record.value, record.key, record.partition, **at)
                 producer.poll(0)
             done.update(state.ends)
         producer.flush()
