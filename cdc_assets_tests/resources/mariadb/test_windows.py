@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from cdc_assets.errors import DatabaseError
-from cdc_assets.kinds import kind_of
 from cdc_assets.registry.models import Source
-from cdc_assets.windowed.refine_windows import windows_of
-from cdc_assets.windowed.source_windows import can_ask
+from cdc_assets_tests.support.asked_windows import ask_server
 from cdc_assets_tests.support.servers.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
 
 pytestmark = pytest.mark.service
@@ -58,15 +56,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbServer]:
 def asked(server: MariaDbServer, declared: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[Any, tuple[Any, ...]]:
     monkeypatch.setenv("CDC_SECRET_SHOP", PASSWORD)
     database = {"kind": "mariadb", "host": "127.0.0.1", "port": server.port, "user": "cdc", "password": {"secret": "shop"}}
-    source = Source.model_validate(
-        {"source": "shop", "database": database, "tables": [{"name": "shop.sales", "windows": [declared]}]}
-    )
-    (windows,) = windows_of(source)
-    assert can_ask(windows)
-    part = kind_of(source).windows
-    assert part is not None
-    rows = part.load()(source.database, windows.table.id, windows.spec("/lake"))
-    return {found[:2]: tuple(found[2:]) for found in rows}
+    tables = [{"name": "shop.sales", "windows": [declared]}]
+    return ask_server(Source.model_validate({"source": "shop", "database": database, "tables": tables}))
 
 
 def computed(rows: list[Row]) -> dict[Any, tuple[Any, ...]]:

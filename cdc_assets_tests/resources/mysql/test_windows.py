@@ -5,14 +5,13 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cdc_assets.errors import DatabaseError
-from cdc_assets.kinds import kind_of
 from cdc_assets.registry.unasked_source import UnaskedSource
-from cdc_assets.windowed.refine_windows import windows_of
-from cdc_assets.windowed.source_windows import can_ask
+from cdc_assets_tests.support.asked_windows import ask_server
 from cdc_assets_tests.support.servers.binlog_server import PASSWORD
 from cdc_assets_tests.support.servers.mysql_server import mysql_server
 
@@ -46,16 +45,10 @@ def test_results_are_those_of_the_rows(tmp_path: Path, monkeypatch: pytest.Monke
             cursor.executemany("INSERT INTO shop.sales (id, city, at, sort) VALUES (%s, %s, %s, %s)", ROWS)
             cursor.execute("UPDATE shop.sales SET moment = at WHERE at > '1970-01-01 00:00:01'")
 
-        def asked(**more: object) -> dict[object, object]:
+        def asked(**more: object) -> dict[Any, tuple[Any, ...]]:
             place = {"kind": "mysql", "host": "127.0.0.1", "port": server.port, "user": "cdc", "password": {"secret": "shop"}}
             table = {"name": "shop.sales", "windows": [{**WINDOWS, **more}]}
-            source = UnaskedSource.model_validate({"source": "shop", "database": place, "tables": [table]})
-            (windows,) = windows_of(source)
-            assert can_ask(windows)
-            part = kind_of(source).windows
-            assert part is not None
-            rows = part.load()(source.database, windows.table.id, windows.spec("/lake"))
-            return {found[:2]: tuple(found[2:]) for found in rows}
+            return ask_server(UnaskedSource.model_validate({"source": "shop", "database": place, "tables": [table]}))
 
         counted = Counter((city, _start(at)) for _, city, at, _ in ROWS)
         sorts = {key: len({sort for _, city, at, sort in ROWS if (city, _start(at)) == key}) for key in counted}

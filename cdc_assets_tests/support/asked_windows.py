@@ -1,0 +1,20 @@
+"""A source's one declared window table, as its server's SQL answers it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cdc_assets.kinds import kind_of
+from cdc_assets.registry.models import CapturedSource
+from cdc_assets.windowed.refine_windows import windows_of
+from cdc_assets.windowed.source_windows import can_ask
+
+
+def ask_server(source: CapturedSource) -> dict[Any, tuple[Any, ...]]:
+    """By group and window (its start, in microseconds since 1970): the measures."""
+    (windows,) = windows_of(source)
+    assert can_ask(windows)
+    part = kind_of(source).windows
+    assert part is not None
+    rows = part.load()(source.database, windows.table.id, windows.spec("/lake"))
+    return {found[:2]: tuple(found[2:]) for found in rows}
