@@ -82,13 +82,16 @@ def _checkpoint_acls(mirrored: Sequence[BaseSource]) -> list[Acl]:
 
 def _mirror_acls(mirrored: Sequence[BaseSource], deployment: Deployment) -> list[Acl]:
     copies = [names.lake_topic(source, table) for source in mirrored for table in source.tables]
-    beside = [source.mirror for source in mirrored]
-    told = sorted({f"{each.alias}.checkpoints.internal" for each in beside if each.checkpoints})
-    told += ["heartbeats"] if any(each.heartbeats for each in beside) else []
-    syncs = sorted({f"mm2-offset-syncs.{each.alias}.internal" for each in beside})
+    told = sorted({f"{_alias(source)}.checkpoints.internal" for source in mirrored if source.mirror.checkpoints})
+    told += ["heartbeats"] if any(source.mirror.heartbeats for source in mirrored) else []
+    syncs = sorted({f"mm2-offset-syncs.{_alias(source)}.internal" for source in mirrored})
     own_group = MIRROR if deployment.mirror == "mirrormaker2" else deployment.lake.connect
     prefix = f"__{MIRROR}" if deployment.mirror == "mirrormaker2" else f"_{own_group}"
     return [*_topics(copies, _OWN_COPY), *_topics([*syncs, *told], _INTERNAL), *_worker(own_group, prefix)]
+
+
+def _alias(source: BaseSource) -> str:
+    return source.mirror.alias_of(source.cluster)
 
 
 def _user(name: str, role: str, acls: list[Acl], deployment: Deployment) -> Manifest:

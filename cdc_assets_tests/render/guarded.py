@@ -88,7 +88,7 @@ def ground(live: LiveSource, mariadb: LiveMariaDb, tmp_path_factory: pytest.Temp
         "CREATE DATABASE guarded", "CREATE TABLE guarded.kept (id int PRIMARY KEY)", "INSERT INTO guarded.kept VALUES (1)"
     )
     plan = {"mirror": {"heartbeats": "1s", "checkpoints": {"groups": ["readers"], "every": "1s"}}}
-    source = Source.model_validate({**own.source(["public.guarded"]).model_dump(mode="json", exclude_none=True), **plan})
+    source = Source.model_validate({**own.source(["public.guarded"]).model_dump(mode="json", exclude_unset=True), **plan})
     declared = [source, maria.source(["guarded.kept"])]
     users = of_kind(render("strimzi", declared, _deployment("unknown:1")), "KafkaUser")
     secrets = {"live": (live.home.secrets / "live").read_text(), SECRET: PASSWORD}

@@ -113,6 +113,20 @@ def test_no_user_may_more_than_it_needs() -> None:
                    for acl in users[name]["spec"]["authorization"]["acls"])  # fmt: skip
 
 
+@pytest.mark.parametrize("declared", [{}, {"alias": "dc1"}])
+def test_a_mirror_may_write_the_topics_of_its_own_that_mirrormaker_makes(declared: dict[str, str]) -> None:
+    """By MirrorMaker's DefaultReplicationPolicy: both are called by what its connector calls the core cluster."""
+    source = shop(mirror={**declared, "checkpoints": {"groups": ["readers"]}, "heartbeats": "1m"})
+    manifests = render("strimzi", [source], deployment(mirror="connector"))
+    config = of_kind(manifests, "KafkaConnector")["shop-mirror"]["spec"]["config"]
+    alias = config["source.cluster.alias"]
+    acls = of_kind(manifests, "KafkaUser")["cdc-mirror-lake"]["spec"]["authorization"]["acls"]
+    own = {a["resource"]["name"] for a in acls if a["resource"]["type"] == "topic" and "Create" in a["operations"]}
+    copies = {names.lake_topic(source, table) for table in source.tables}
+    worker = {f"_lake-connect-{what}" for what in ("configs", "offsets", "status")}
+    assert own - copies - worker == {f"mm2-offset-syncs.{alias}.internal", f"{alias}.checkpoints.internal", "heartbeats"}
+
+
 def test_every_kind_may_write_and_read_what_its_connector_and_we_need() -> None:
     users = of_kind(render("strimzi", every_kind(), deployment()), "KafkaUser")
 
