@@ -94,9 +94,11 @@ def small_work_lack(session: SparkSession) -> str:
 def python_lack(session: SparkSession) -> str:
     """Why the executors cannot do small work in Python; empty where they can."""
     from pyspark.sql import functions as sf
+    from pyspark.sql.types import StringType
 
     tasks = min(_MOST_TASKS, max(2, 2 * cluster_of(session).slots))
-    told = sf.udf(_reporter(sorted(PACKAGES)), "string")
+    # Of "string" PySpark would ask the thread's active session, which may be one that has ended.
+    told = sf.udf(_reporter(sorted(PACKAGES)), StringType())
     try:
         rows = session.range(0, tasks, 1, tasks).select(told(sf.col("id")).alias("told")).distinct().collect()
     except SPARK_FAILURES as error:

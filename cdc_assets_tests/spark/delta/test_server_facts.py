@@ -22,7 +22,7 @@ from cdc_assets_tests.support.lake.lake import Lake
 from cdc_assets_tests.support.lake.readings import SOURCE
 from spark.delta import server_facts
 from spark.delta.cluster import SparkCluster, cluster_of
-from spark.delta.session import connect
+from spark.delta.session import connect, leave
 from spark.small_tables import job as small_tables
 
 if TYPE_CHECKING:
@@ -68,6 +68,18 @@ def test_each_lack_is_said_with_its_place(session: SparkSession, monkeypatch: py
         "session_timeout": False,
         "python_of_executors": False,
     }
+
+
+def test_a_server_is_looked_at_where_the_threads_own_session_has_ended(
+    session: SparkSession, remote: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    ended = connect(remote)
+    leave(ended)
+    monkeypatch.setattr(ConnectSession, "_default_session", ended)
+    monkeypatch.setattr(ConnectSession._active_session, "session", ended)
+    assert server_facts.python_lack(session) == ""
 
 
 def test_executors_with_another_delta_are_told() -> None:
@@ -122,9 +134,9 @@ def test_status_and_preflight_have_rows_for_it(foreign: str, monkeypatch: pytest
 @pytest.mark.all
 @pytest.mark.service
 def test_a_bare_server_is_refused_by_all_that_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from spark.delta import session as of_sessions
+    from spark.delta import server_conf as of_servers
 
-    monkeypatch.setattr(of_sessions, "server_conf", lambda: {"spark.ui.enabled": "false"})
+    monkeypatch.setattr(of_servers, "server_conf", lambda: {"spark.ui.enabled": "false"})
     monkeypatch.setattr(jvm, "spark_class_path", lambda: [str(Path(pyspark.__file__).parent / "jars" / "*")])
     with jvm.spark_connect(tmp_path / "bare") as (address, _):
         with pytest.raises(SparkRunError) as met:
