@@ -189,5 +189,6 @@ def test_a_connector_that_ran_before_takes_signals_once_they_are_declared(ground
     (capture, _) = cdc.json("apply", LATE)
     assert (capture["summary"], capture["error"]) == ("changed", None)
     assert columns(late, f"cdc_assets.signal_{LATE}") == ["data", "id", "type"]
+    late.own.live.connect.wait_running(f"{LATE}-capture")
     assert cdc.json("snapshot", LATE, TABLE)["steps"]["snapshot"]["rows_scanned"] == {TABLE: len(late.rows())}
     cdc.lake.connect.delete(f"{LATE}-mirror")

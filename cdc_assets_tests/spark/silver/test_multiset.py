@@ -46,7 +46,9 @@ def test_any_history_in_any_cut_over_partitions(session: SparkSession, tmp_path:
         lake.append(lake.ranges("t", {p: min(end, EVENTS) for p, end in ends.items()}))
         lake.fold(spec)
     assert held(spec) == source.held
-    assert not [r for r in rows(spec.quarantine) if not (r["redriven_at"] or r["superseded_by"])]
+    # Of some histories no event had to wait.
+    aside = rows(spec.quarantine) if Path(spec.quarantine).exists() else []
+    assert not [r for r in aside if not (r["redriven_at"] or r["superseded_by"])]
 
 
 @pytest.mark.all
