@@ -63,9 +63,11 @@ def test_a_slot_moved_before_a_worker_starts_again(captured: LiveSource) -> None
     worker.start()
     captured.connect.wait_running(f"{name}-capture")
     assert in_topic(captured) == {1: "read", 2: "while it was down"}
-    assert start_note(captured) is not None
+    noted = start_notes(captured)
+    assert noted != []
     check_capture(captured)
-    assert start_note(captured) is None, "an event behind the start has answered it"
+    # Debezium connects four times in three seconds; one behind the event notes a place that the next event answers.
+    assert noted[0] not in start_notes(captured), "an event behind the start has answered it"
     worker.kill()
     until(lambda: not slot(captured, "active"))
     run(captured, f"INSERT INTO public.{name} VALUES (3, 'skipped')")
@@ -105,7 +107,7 @@ def test_starts_under_writes_lose_nothing(captured: LiveSource) -> None:
         for _ in range(5):
             kill_worker(captured)
             until(lambda: slot(captured, "active") is not None)
-            answered += start_note(captured) is not None
+            answered += start_notes(captured) != []
             for _ in range(3):
                 check_capture(captured)
                 time.sleep(1)
@@ -115,14 +117,14 @@ def test_starts_under_writes_lose_nothing(captured: LiveSource) -> None:
             writer.join()
     assert in_topic(captured) == in_table(captured)
     check_capture(captured)
-    assert (answered > 0, start_note(captured)) == (True, None)
+    assert (answered > 0, start_notes(captured)) == (True, [])
 
 
-def start_note(own: LiveSource) -> str | None:
-    """Where the connector found its slot, as long as that is not answered."""
+def start_notes(own: LiveSource) -> list[str]:
+    """Where the connector found its slot, the lowest first, as long as that is not answered."""
     with own.connection() as connection:
-        row = connection.execute(f"SELECT max(slot_at)::text FROM cdc_assets.starts_{own.name}".encode()).fetchone()
-    return row[0] if row else None
+        rows = connection.execute(f"SELECT slot_at::text FROM cdc_assets.starts_{own.name} ORDER BY slot_at".encode()).fetchall()
+    return [row[0] for row in rows]
 
 
 def check_capture(own: LiveSource, reason: str = "") -> None:

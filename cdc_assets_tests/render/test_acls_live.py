@@ -97,7 +97,8 @@ def test_a_refused_login_is_told_at_once_with_its_file_and_the_next_command(
     with pytest.raises(KafkaLoginError, match=rf"Kafka at {place} does not let Spark in by {path}: .*; correct that file") as job:
         bronze.run(session, spec)
     assert "canary-wrong" not in f"{said.value} {read.value} {job.value}"
-    assert not (tmp_path / "bronze" / "_delta_log").exists()
+    # The lease's own file, and no table.
+    assert [each.name for each in (tmp_path / "bronze").rglob("*")] == ["_cdc_writer"]
     # The password is corrected in its file: the same cluster takes it.
     logins.scram(user, password(user))
     cluster.states([COPY])

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets_tests.support.histories.acts import play, random_steps
+from cdc_assets_tests.support.histories.examples import FEW_EXAMPLES
 from cdc_assets_tests.support.lake.lake import ID_V, values
 from cdc_assets_tests.support.lake.replayed import ReplayedTable
 
@@ -21,13 +22,7 @@ if TYPE_CHECKING:
 _numbers = count()
 
 
-@settings(
-    max_examples=2,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@FEW_EXAMPLES
 @given(seed=st.integers(0, 2**32))
 @pytest.mark.all
 def test_the_shadow_is_what_the_runs_have_folded(session: SparkSession, tmp_path: Path, seed: int) -> None:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets_tests.support.histories.acts import play, random_steps
+from cdc_assets_tests.support.histories.examples import FEW_EXAMPLES
 from cdc_assets_tests.support.lake.capture import Connector, Database
 from cdc_assets_tests.support.lake.lake import Lake, values
 
@@ -24,13 +25,7 @@ if TYPE_CHECKING:
 _numbers = count()
 
 
-@settings(
-    max_examples=2,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@FEW_EXAMPLES
 @given(seed=st.integers(0, 2**32))
 def test_silver_equals_the_source(session: SparkSession, tmp_path: Path, seed: int) -> None:
     choice = random.Random(seed)
