@@ -12,15 +12,23 @@ from rich.table import Table
 
 from cdc_assets.quantity import quantity
 
-_WIDE = 140
 _LAGS = ("mirror_lag", "bronze_lag", "silver_lag", "history_lag")
 # Figures of the chain; what is wrong with it has a line of its own.
 _APART = ("error", "verdicts")
+_UNBOUNDED = 10_000
+"""Columns: more than any row takes."""
 
 
 def print_components(console: Console, components: Sequence[Mapping[str, Any]], home: str) -> None:
     """One row for each; what its probe says below."""
-    wide = console.width >= _WIDE
+    wide = _components(components, home, wide=True)
+    console.print(wide if _fits(console, wide) else _components(components, home, wide=False))
+    for c in components:
+        if c["detail"]:
+            console.print(f"{c['name']}: {c['detail']}", markup=False, soft_wrap=True)
+
+
+def _components(components: Sequence[Mapping[str, Any]], home: str, *, wide: bool) -> Table:
     table = Table(box=None, pad_edge=False)
     for column in ("component", "health", "pid", "address", "memory", *(("restarts", "for", "log") if wide else ())):
         table.add_column(column, no_wrap=True, overflow="fold")
@@ -33,35 +41,45 @@ def print_components(console: Console, components: Sequence[Mapping[str, Any]], 
             since = f"{time.time() - c['since']:.0f} s" if c["since"] else ""
             row += [str(c["restarts"]), since, c["log"].removeprefix(home + "/")]
         table.add_row(*row)
-    console.print(table)
-    for c in components:
-        if c["detail"]:
-            console.print(f"{c['name']}: {c['detail']}", markup=False, soft_wrap=True)
+    return table
 
 
 def print_chains(console: Console, tables: Sequence[Mapping[str, Any]]) -> None:
     """One row for each table; errors below."""
     if not tables:
         return
-    table = Table(box=None, pad_edge=False)
-    if console.width >= _WIDE:
-        columns = [name for name in tables[0] if name not in _APART]
-        for column in columns:
-            table.add_column(column, no_wrap=True)
-        for row in tables:
-            table.add_row(*("" if row[name] is None else str(row[name]) for name in columns if name != "checks"), _checks(row))
-    else:
-        table.add_column("table", no_wrap=True, overflow="fold")
-        for column in ("behind", "rows", "checks"):
-            table.add_column(column)
-        for row in tables:
-            behind = ", ".join(f"{name.removesuffix('_lag')} {row[name]}" for name in _LAGS if row.get(name))
-            rows = "" if row["silver_rows"] is None else f"{row['silver_rows']:,}"
-            table.add_row(f"{row['source']}/{row['table']}", behind or "-", rows, _checks(row))
-    console.print(table)
+    wide = _all_figures(tables)
+    console.print(wide if _fits(console, wide) else _few_figures(tables))
     for row in tables:
         if row["error"]:
             console.print(f"{row['source']}/{row['table']}: {row['error']}", markup=False, soft_wrap=True)
+
+
+def _all_figures(tables: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    columns = [name for name in tables[0] if name not in _APART]
+    for column in columns:
+        table.add_column(column, no_wrap=True)
+    for row in tables:
+        table.add_row(*("" if row[name] is None else str(row[name]) for name in columns if name != "checks"), _checks(row))
+    return table
+
+
+def _few_figures(tables: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("table", no_wrap=True, overflow="fold")
+    for column in ("behind", "rows", "checks"):
+        table.add_column(column)
+    for row in tables:
+        behind = ", ".join(f"{name.removesuffix('_lag')} {row[name]}" for name in _LAGS if row.get(name))
+        rows = "" if row["silver_rows"] is None else f"{row['silver_rows']:,}"
+        table.add_row(f"{row['source']}/{row['table']}", behind or "-", rows, _checks(row))
+    return table
+
+
+def _fits(console: Console, table: Table) -> bool:
+    """Whether nothing of it would be cut off."""
+    return console.measure(table, options=console.options.update(width=_UNBOUNDED)).maximum <= console.width
 
 
 def _checks(row: Mapping[str, Any]) -> str:

@@ -23,6 +23,8 @@ from cdc_assets.stack.java import share_classes
 _ROOT = Path(__file__).parents[2]
 _PYTHON = sys.executable
 _PYTEST = [_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "--durations=15"]
+# Of the system's programs a selection of tests brings those that it asks for.
+_PROGRAMS = ("-p", "cdc_assets_tests.programs.when_asked")
 Step = tuple[str, list[str]]
 _LINT: tuple[Step, ...] = (
     ("ruff format --check", [_PYTHON, "-m", "ruff", "format", "--check", "."]),
@@ -45,10 +47,9 @@ def test(context: typer.Context) -> None:
         raise CdcAssetsError("the tests are in the repository, and not in a wheel: clone it, then ./cdc test")
     with ExitStack() as folders:
         results = Path(folders.enter_context(tempfile.TemporaryDirectory(prefix="cdc-test-results-")))
-        if context.args != ["--fast"]:
+        if context.args in ([], ["--all"]):
             # It tells by itself what it cannot bring; the tests that need it are skipped.
             subprocess.run([_PYTHON, "-m", "cdc_assets_tests.programs"], cwd=_ROOT, check=True)
-        if context.args in ([], ["--all"]):
             share_classes()
         if context.args in ([], ["--fast"], ["--all"]):
             if context.args == ["--fast"]:
@@ -56,7 +57,7 @@ def test(context: typer.Context) -> None:
             else:
                 failed = _side_by_side(folders, chain(_LINT, _parts(results, context.args)), _AT_A_TIME)
         else:
-            command = [_PYTHON, "-m", "pytest", f"--junitxml={results / 'pytest.xml'}", *context.args]
+            command = [_PYTHON, "-m", "pytest", *_PROGRAMS, f"--junitxml={results / 'pytest.xml'}", *context.args]
             failed = _one_by_one([("pytest", command)], _environment(folders))
         outcomes, reasons = read_tally(sorted(results.iterdir()))
         minutes = part_minutes(results.iterdir())

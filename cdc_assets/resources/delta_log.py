@@ -22,6 +22,7 @@ from spark.delta.local_log import newest_commits
 from spark.errors import HistoryTooShortError
 from spark.lake.place import is_object
 from spark.ledger.ledger_commits import Counted, fold_ledger
+from spark.specs import JobResult
 
 _PAGE = 50
 Folding = TypeVar("Folding")
@@ -129,6 +130,14 @@ def _as_far(folded: Folded, wanted: Folded) -> bool:
 def silver_rows(path: str) -> int | None:
     """Rows by the log's own statistics; None when there is no table yet."""
     return unless_changed(_silver_rows, path)
+
+
+def version_after(path: str, result: JobResult) -> int:
+    """The table's version behind a run: its own commit, or where it had nothing to commit, the newest; -1 without a table."""
+    if result.version is not None:
+        return result.version
+    table = open_table(path)
+    return -1 if table is None else int(table.version())
 
 
 def rows_at(path: str, version: int) -> int:

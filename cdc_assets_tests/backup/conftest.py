@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,10 @@ from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.resources.object_store import ObjectStore, open_store
 from cdc_assets_tests.backup.bronze_tables import Bronze
 from cdc_assets_tests.backup.endpoints import Endpoint, running
+
+_IN_FOLDERS = ("local",)
+_SERVED = ("s3", "gcs")
+"""Kinds of stores: those that need a folder alone, and those of an endpoint."""
 
 
 @pytest.fixture(scope="session")
@@ -37,29 +42,29 @@ def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture(scope="session")
-def s3_store(s3_endpoint: Endpoint) -> ObjectStore:
-    return _opened(s3_endpoint)
+def shared_stores(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], ObjectStore]:
+    """The store of a kind, opened once: making a client takes longer than most tests."""
+
+    @functools.cache
+    def shared_store(kind: str) -> ObjectStore:
+        if kind in _SERVED:
+            return _opened(request.getfixturevalue(f"{kind}_endpoint"))
+        opened = open_store(BackupStore.model_validate({"kind": kind, "bucket": str(tmp_path_factory.mktemp(kind) / "bucket")}))
+        opened.create_bucket()
+        return opened
+
+    return shared_store
 
 
-@pytest.fixture(scope="session")
-def gcs_store(gcs_endpoint: Endpoint) -> ObjectStore:
-    return _opened(gcs_endpoint)
-
-
-@pytest.fixture(scope="session")
-def local_store(tmp_path_factory: pytest.TempPathFactory) -> ObjectStore:
-    local = open_store(BackupStore(kind="local", bucket=str(tmp_path_factory.mktemp("local") / "bucket")))
-    local.create_bucket()
-    return local
-
-
-@pytest.fixture(params=["local", *(pytest.param(kind, marks=pytest.mark.service) for kind in ("s3", "gcs"))])
-def any_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
-    """A store with an empty prefix of its own; the client is shared, making one takes longer than most tests."""
-    if request.param in ("s3", "gcs"):
+@pytest.fixture(params=[*_IN_FOLDERS, *(pytest.param(kind, marks=pytest.mark.service) for kind in _SERVED)])
+def any_store(
+    request: pytest.FixtureRequest, shared_stores: Callable[[str], ObjectStore], monkeypatch: pytest.MonkeyPatch
+) -> ObjectStore:
+    """A store with an empty prefix of its own."""
+    if request.param in _SERVED:
         for name, value in request.getfixturevalue(f"{request.param}_endpoint").environment.items():
             monkeypatch.setenv(name, value)
-    shared: ObjectStore = request.getfixturevalue(f"{request.param}_store")
+    shared = shared_stores(request.param)
     own = copy.copy(shared)
     own.config = shared.config.model_copy(update={"prefix": f"t/{uuid.uuid4().hex}"})
     return own

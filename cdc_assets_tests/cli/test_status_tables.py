@@ -44,7 +44,7 @@ TABLES = [
 ]
 
 
-@pytest.mark.parametrize("width", [80, 240])
+@pytest.mark.parametrize("width", [80, *range(100, 200, 4), 240])
 def test_nothing_that_is_looked_for_is_cut(width: int) -> None:
     out = StringIO()
     console = Console(file=out, width=width, highlight=False)

@@ -24,7 +24,7 @@ import pytest
 from cdc_assets.stack.home import Home
 from cdc_assets_tests.e2e.webserver import Graphql
 from cdc_assets_tests.programs.mysql import MYSQL
-from cdc_assets_tests.programs.wanted import CHROMIUM, command, find_library, is_loadable
+from cdc_assets_tests.programs.wanted import CHROMIUM, ProgramMissingError, command, find_library, is_loadable
 from cdc_assets_tests.programs.whole_java import WHOLE_JAVA, find_java
 from cdc_assets_tests.support.posts import Posts, posts_server
 from cdc_assets_tests.support.servers.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
@@ -208,7 +208,10 @@ def mariadb_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbSe
 @pytest.fixture(scope="package")
 def mysql_plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySqlServer | None]:
     """A server with the table `plant.parts` and some rows; None where there is none, or no Java for its connector."""
-    if not (MYSQL.is_here() and WHOLE_JAVA.is_here()):
+    try:
+        MYSQL.require()
+        WHOLE_JAVA.require()
+    except ProgramMissingError:
         yield None
         return
     with mysql_server(tmp_path_factory.mktemp("plant"), *GTIDS) as server:

@@ -6,6 +6,7 @@ import ctypes
 import platform
 import shlex
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import SkipTest
@@ -14,6 +15,10 @@ from cdc_assets.stack.jars.download import cache_folder
 
 _ALSO = ("/usr/sbin", "/usr/local/sbin")
 """A user's PATH lacks them, where Debian has `mariadbd`."""
+
+
+_BRINGING: list[Callable[[Program], None]] = []
+"""Brings what a test asks for, where this run may: `bring_when_asked`."""
 
 
 class ProgramMissingError(SkipTest):
@@ -46,7 +51,10 @@ class Program:
         return unpacked() / "missing" / self.packages[0].partition(" ")[0]
 
     def require(self) -> None:
-        """Raises ProgramMissingError where it is not here."""
+        """Raises ProgramMissingError where it is not here, and cannot be brought by who may."""
+        if not self.is_here():
+            for bring in _BRINGING:
+                bring(self)
         if not self.is_here():
             file = self.reason_file()
             reason = file.read_text(encoding="utf-8") if file.exists() else "./cdc test installs it"
@@ -68,6 +76,11 @@ CHROMIUM = Program(
     libraries=("libatomic.so.1",),
 )
 LOCALES = Program("the sources of locales", ("localedef",), ("locales",), files=("usr/share/i18n/locales/en_US",))
+
+
+def bring_when_asked(bring: Callable[[Program], None]) -> None:
+    """From now on this brings a program that is missing when a test asks for it."""
+    _BRINGING.append(bring)
 
 
 def unpacked() -> Path:

@@ -12,11 +12,9 @@ from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.restore.restore_request import RestoreRequest
 from cdc_assets_tests.backup.conftest import any_store as any_store
 from cdc_assets_tests.backup.conftest import gcs_endpoint as gcs_endpoint
-from cdc_assets_tests.backup.conftest import gcs_store as gcs_store
-from cdc_assets_tests.backup.conftest import local_store as local_store
 from cdc_assets_tests.backup.conftest import root as root
 from cdc_assets_tests.backup.conftest import s3_endpoint as s3_endpoint
-from cdc_assets_tests.backup.conftest import s3_store as s3_store
+from cdc_assets_tests.backup.conftest import shared_stores as shared_stores
 from cdc_assets_tests.backup.conftest import store as store
 from cdc_assets_tests.restore.original import Original
 from cdc_assets_tests.support.declared import declare_source

@@ -331,8 +331,9 @@ def test_an_object_damaged_since_stops_who_asks_for_it(full: Original, root: Pat
 
 @pytest.mark.slow
 def test_the_only_holder_is_not_left_and_not_removed(
-    full: Original, expire: Expire, shop: Source, local_store: ObjectStore
+    full: Original, expire: Expire, shop: Source, shared_stores: Callable[[str], ObjectStore]
 ) -> None:
+    local_store = shared_stores("local")
     expire()
     with pytest.raises(BackupError, match=r"is empty, and bronze has given its first 1612 records"):
         backup_table(local_store, source="shop", table="orders", bronze_path=full.path)

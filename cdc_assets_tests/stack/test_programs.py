@@ -95,7 +95,9 @@ def test_where_a_program_cannot_be_had_its_tests_are_skipped_and_counted_in_the_
     assert done.returncode == 0, done.stdout + done.stderr
     lines = (done.stdout + done.stderr).strip().splitlines()
     assert "1 passed, 1 skipped (1 without MariaDB's server)" in (done.stdout.strip().splitlines()[-1], lines[-1])
+    assert any("without MariaDB's server: this system has no apt-get" in line for line in lines)
     assert any("its tests are skipped: this system has no apt-get" in line for line in lines)
+    assert not any("Chromium" in line for line in lines)
 
 
 def test_a_missing_program_is_a_reason_to_skip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

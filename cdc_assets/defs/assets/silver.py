@@ -17,7 +17,7 @@ from cdc_assets.defs.keys import asset_key
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.databases.catalogue import CatalogueTable
-from cdc_assets.resources.delta_log import bronze_committed, silver_rows
+from cdc_assets.resources.delta_log import bronze_committed, silver_rows, version_after
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import ledger_of
 from cdc_assets.silver.fold_tables import Results, fold_tables
@@ -60,7 +60,7 @@ def _of_history(lake: str, source: BaseSource, table: Table, result: JobResult) 
     return {
         "cdc/history_uri": path,
         "cdc/history_versions": silver_rows(path) or 0,
-        "cdc/history_delta_version": -1 if result.version is None else result.version,
+        "cdc/history_delta_version": version_after(path, result),
         "cdc/history_versions_added": result.rows_inserted,
         "cdc/history_versions_changed": result.rows_updated + result.rows_deleted,
         "cdc/history_keys_folded_again": result.detail.get("refolded_keys", 0),
@@ -103,7 +103,7 @@ def _metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable
             {c.name: [dg.TableColumnDep(asset_key=bronze, column_name="value")] for c in columns}
         ),
         **_preview(path, source, table),
-        "cdc/delta_version": -1 if result.version is None else result.version,
+        "cdc/delta_version": version_after(path, result),
         "cdc/events_folded": result.rows_read,
         "cdc/rows_inserted": result.rows_inserted,
         "cdc/rows_updated": result.rows_updated,

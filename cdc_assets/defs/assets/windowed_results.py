@@ -15,7 +15,7 @@ from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.durations import format_duration
 from cdc_assets.registry.models import BaseSource
-from cdc_assets.resources.delta_log import silver_rows
+from cdc_assets.resources.delta_log import silver_rows, version_after
 from cdc_assets.windowed.refine_windows import TableWindows, refine, windows_of
 from spark.specs import JobResult
 
@@ -63,12 +63,13 @@ def _spec(key: dg.AssetKey, windows: TableWindows) -> dg.AssetSpec:
 
 
 def _metadata(lake: str, windows: TableWindows, result: JobResult) -> dict[str, Any]:
+    path = windows.spec(lake).path
     panes = {name.removeprefix("panes_"): count for name, count in result.detail.items() if name.startswith("panes_")}
     watermark = result.detail.get("watermark")
     at = None if watermark is None else (_EPOCH + timedelta(microseconds=watermark)).isoformat()
     return {
-        "dagster/row_count": silver_rows(windows.spec(lake).path) or 0,
-        "cdc/delta_version": -1 if result.version is None else result.version,
+        "dagster/row_count": silver_rows(path) or 0,
+        "cdc/delta_version": version_after(path, result),
         "cdc/silver_version": result.detail.get("silver_version", -1),
         "cdc/watermark": at or "none: no row has an event time",
         "cdc/results_inserted": result.rows_inserted,

@@ -30,5 +30,7 @@ def why_dropped(due: datetime, *, minutes: int, now: datetime | None = None, sta
     if now - due > _LATE:
         return f"was due {(now - due).total_seconds():.0f} s ago, while the daemon did not run; {next_one}"
     if now - started < _STARTING:
-        return f"Dagster started {(now - started).total_seconds():.0f} s ago and catches up first; {next_one}"
+        return (
+            f"Dagster loaded its definitions {(now - started).total_seconds():.0f} s ago, and the backlog goes first; {next_one}"
+        )
     return None
