@@ -22,7 +22,7 @@ def test_the_checks_that_have_not_run_are_the_ledgers() -> None:
     chain = build_source_defs(load_source(example_sources() / "world.yaml"))
     graph = dg.Definitions.merge(chain, dg.Definitions(resources={"platform": PlatformResource()})).resolve_asset_graph()
     of_ledger = {check.name for check in graph.get(dg.AssetKey(["ledger", "world", "ledger_country"])).check_keys}
-    (told,) = re.findall(r"^The (\w+) that have not run are (.*?)\.\s", PAGE, re.MULTILINE | re.DOTALL)
+    (told,) = re.findall(r"\bThe (\w+) that have not run are (.*?)\.\s", PAGE, re.MULTILINE | re.DOTALL)
     assert set(re.findall(r"`(\w+)`", told[1])) == of_ledger
     assert {"four": 4}[told[0]] == len(of_ledger)
     assert set(re.findall(r"pass, (\d+) not run", PAGE)) == {str(len(of_ledger))}
