@@ -145,6 +145,9 @@ def stop(home: Home, *, seen: Callable[[StackState], None] = lambda _: None, tim
         if (state := read_state(home)) is not None:
             seen(state)
         time.sleep(_POLL)
+    # It writes once more before it ends.
+    if (state := read_state(home)) is not None:
+        seen(state)
     return True
 
 
