@@ -77,7 +77,7 @@ def test_a_database_is_one_folder_and_one_row(tmp_path: Path) -> None:
         "connector/lamps/connector_lamps debezium firefly kafkaconnect connector_running preflight",
         told["lamps"],
     ]
-    copy.run("render", "--target", "connect", "--out", "rendered")
+    assert copy.run("render", "--target", "connect", "--out", "rendered") == copy.promise(2)
     rendered = [json.loads(file.read_text()) for file in (tmp_path / "rendered").rglob("*lamps-capture*")]
     assert [each.get("config", each)["connector.class"] for each in rendered] == ["org.example.firefly.FireflyConnector"]
     with a_connect() as url:

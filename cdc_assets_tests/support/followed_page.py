@@ -85,7 +85,7 @@ class Copy:
 
     def test_as_told(self) -> int:
         """The same of the page's last command."""
-        *_, command = re.findall(r"\./cdc test ((?:.*\\\n)*.*)", self.text)
+        *_, command = re.findall(r"^\./cdc test ((?:.*\\\n)*.*)", self.text, re.MULTILINE)
         return self.test(*command.replace("\\\n", " ").split())
 
     def run(self, *arguments: str, code: int = 0, **environment: str) -> str:
