@@ -7,7 +7,9 @@ Twenty of two tables, each through a connector of its own; the acts of one that 
 from __future__ import annotations
 
 import random
+import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
+from hypothesis.errors import StopTest
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from cdc_assets_tests.support.histories.comparison import difference
@@ -93,6 +96,9 @@ class Histories(RuleBasedStateMachine):
         restart(self.own, self.connection, self.players)
 
     def teardown(self) -> None:
+        # Of an act that fails where it once did not, Hypothesis tells that the data differs, and not what failed.
+        if (failed := sys.exc_info()[1]) is not None and not isinstance(failed, StopTest):
+            traceback.print_exception(failed)
         with self.stack:
             if not hasattr(self, "players"):
                 return

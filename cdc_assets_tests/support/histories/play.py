@@ -81,6 +81,8 @@ class Player:
         """Rows that are there are gone; a session goes on in the same transaction."""
         self.finish()
         session = self.choice.choice(self.sessions)
+        # Debezium may be reading the table.
+        session.execute("SET LOCAL lock_timeout = '20s'")
         self._do(session, "TRUNCATE {t}")
         self._insert(session, self._key())
         session.commit() if self.choice.random() < 0.8 else session.rollback()
