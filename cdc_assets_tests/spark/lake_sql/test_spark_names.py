@@ -163,7 +163,8 @@ def test_what_the_registry_no_longer_has_is_dropped(lake: Lake, session: SparkSe
     assert "dropped: bronze.source, bronze_source.t, silver_source.t" in done.stderr
     left = {each.name for each in session.catalog.listDatabases()}
     assert ("bronze" in left, "silver_source" in left) == (True, False)
-    assert [each.name for each in session.catalog.listTables("bronze")] == ["of_others"]
+    # The session's own views, which comparisons leave, are in every database's list.
+    assert [each.name for each in session.catalog.listTables("bronze") if not each.isTemporary] == ["of_others"]
     clear(session)
 
 
