@@ -78,12 +78,12 @@ def test_damaged_object(filled: ObjectStore, bronze: Bronze, root: Path, damage:
 
 @pytest.mark.parametrize("kind", ["s3", "gcs"])
 def test_same_size_other_content_is_seen_in_the_listing(
-    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, bronze: Bronze
+    kind: str, shared_stores: Callable[[str], ObjectStore], bronze: Bronze
 ) -> None:
     import copy
     import uuid
 
-    shared: ObjectStore = request.getfixturevalue(f"{kind}_store")
+    shared = shared_stores(kind)
     store = copy.copy(shared)
     store.config = shared.config.model_copy(update={"prefix": uuid.uuid4().hex})
     bronze.append("orders", records(0, 10))
