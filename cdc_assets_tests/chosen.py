@@ -1,14 +1,13 @@
-"""Which tests a run plays: `--fast`, the default, or `--all`; of those a part (parts.py), or a shard.
+"""Which tests a run plays: `--fast`, the core, or `--all`; of those a part (parts.py), or the ones that a file names.
 
-What is marked `all` takes minutes, or needs a server that nobody brings. What is marked `service`, or asks for a fixture that
-starts something, is not for `--fast`; a test that starts a server all the same fails there. Nor is what is marked `slow`.
+What is marked `all` is not of the core: the rotation plays it (docs/contributing.md). What is marked `service`, or asks for a
+fixture that starts something, is not for `--fast`; a test that starts a server all the same fails there. Nor is what is marked
+`slow`.
 """
 
 from __future__ import annotations
 
-import re
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,10 @@ import pytest
 
 from cdc_assets_tests.hostile import seeds
 from cdc_assets_tests.parts import PARTS, is_elsewhere, is_served, parts_of
+from cdc_assets_tests.run.catalogue import write_catalogue
+from cdc_assets_tests.run.minutes import minutes_of
 
 _SERVERS = frozenset({"java", "postgres", "initdb", "pg_ctl", "mariadbd", "mariadb-install-db", "mysqld", "chromium"})
-
-_TEST = re.compile(r"^def test_", re.MULTILINE)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,30 +29,42 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     home = "the home of a stack that runs already: the folders stack and e2e use it, and leave it alone"
     parser.addoption("--stack-home", metavar="FOLDER", help=home)
     parser.addoption("--part", choices=PARTS, action="append", help=text)
-    parser.addoption("--shard", metavar="I-of-N", help="only the I-th of N shares of the test files")
+    parser.addoption("--chosen", metavar="FILE", help="only the tests that this file names, a line each")
+    parser.addoption("--catalogue", metavar="FILE", help="write all tests that are collected into this file")
+    parser.addoption("--minutes", metavar="FILE", help="append to this file what each test took")
+    parser.addoption("--until", metavar="FILE", help="a time (seconds since 1970), and the seconds of tests: none ends behind it")
+    parser.addoption("--ground", metavar="FILE", help="the addresses of servers that run already (run/ground.py)")
     seeds.add_options(parser)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure, where it is asked for."""
+    if config.option.minutes:
+        config.pluginmanager.register(minutes_of(Path(config.option.minutes), config.option.until), "minutes")
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Folders without a test of the parts that are asked for, and files of other shards: to import a file takes longer than most
-    of its tests."""
-    if config.option.part and is_elsewhere(collection_path, config.option.part):
-        return True
-    if config.option.shard and collection_path.suffix == ".py":
-        return collection_path not in _shard(config.option.shard, tuple(config.args)) or None
-    return None
+    """Folders without a test of the parts that are asked for: to import a file takes longer than most of its tests."""
+    return True if config.option.part and is_elsewhere(collection_path, config.option.part) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take out of `items` what is not asked for; pytest counts it as deselected."""
     option = config.option
+    if option.catalogue:
+        write_catalogue(Path(option.catalogue), items)
     parts = parts_of(items)
+    named = frozenset(Path(option.chosen).read_text(encoding="utf-8").splitlines()) if option.chosen else None
 
     def is_chosen(item: pytest.Item) -> bool:
         return (
-            (option.all or item.get_closest_marker("all") is None)
-            and not (option.fast and (is_served(item) or item.get_closest_marker("slow") is not None))
-            and (option.part is None or parts[item.path] in option.part)
+            item.nodeid in named
+            if named is not None
+            else (
+                (option.all or item.get_closest_marker("all") is None)
+                and not (option.fast and (is_served(item) or item.get_closest_marker("slow") is not None))
+                and (option.part is None or parts[item.path] in option.part)
+            )
         )
 
     left = [item for item in items if not is_chosen(item)]
@@ -70,7 +81,9 @@ _LEFT = pytest.StashKey[int]()
 def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
     """What pytest's own word "deselected" leaves open."""
     count = config.stash.get(_LEFT, 0)
-    return f"{count} of the deselected are played with --all" if count and not config.option.part else None
+    return (
+        f"{count} of the deselected are played with --all" if count and not (config.option.part or config.option.chosen) else None
+    )
 
 
 def refuse_servers() -> None:
@@ -83,15 +96,3 @@ def refuse_servers() -> None:
                 raise RuntimeError(f"--fast starts no {min(found)}: mark this test with pytest.mark.service")
 
     sys.addaudithook(refuse)
-
-
-@cache
-def _shard(text: str, folders: tuple[str, ...]) -> frozenset[Path]:
-    """The test files of one share: whole files, since fixtures are theirs, the largest first to the smallest share."""
-    number, of = map(int, text.split("-of-"))
-    found = [path for folder in folders for path in Path(folder).absolute().rglob("test_*.py")]
-    sizes = {path: len(_TEST.findall(path.read_text(encoding="utf-8"))) for path in found}
-    shares: list[list[Path]] = [[] for _ in range(of)]
-    for path in sorted(sizes, key=lambda path: (-sizes[path], path)):
-        min(shares, key=lambda share: sum(sizes[p] for p in share)).append(path)
-    return frozenset(shares[number - 1])

@@ -12,8 +12,10 @@ from hypothesis import HealthCheck, settings
 
 from cdc_assets_tests.chosen import pytest_addoption as pytest_addoption
 from cdc_assets_tests.chosen import pytest_collection_modifyitems as pytest_collection_modifyitems
+from cdc_assets_tests.chosen import pytest_configure as pytest_configure
 from cdc_assets_tests.chosen import pytest_ignore_collect as pytest_ignore_collect
 from cdc_assets_tests.chosen import pytest_report_collectionfinish as pytest_report_collectionfinish
+from cdc_assets_tests.run.ground import ground_address
 from cdc_assets_tests.support.foreign_project import build_wheel, create_environment
 from cdc_assets_tests.support.lake.jvm import kafka_broker, spark_connect
 from cdc_assets_tests.support.live.cdc import Cdc, Lake, declared_in, live_lake
@@ -67,8 +69,11 @@ def foreign_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture(scope="session")
-def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a Spark Connect server."""
+def remote(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Spark Connect server: of the run's ground, where there is one, else of one of our own."""
+    if address := ground_address(pytestconfig.option.ground, "spark"):
+        yield address
+        return
     with spark_connect(tmp_path_factory.mktemp("spark")) as (address, _):
         yield address
 
@@ -83,8 +88,11 @@ def session(remote: str) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a broker, for tests that need no database."""
+def kafka(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a broker, for tests that need no database; as `remote`."""
+    if address := ground_address(pytestconfig.option.ground, "kafka"):
+        yield address
+        return
     with kafka_broker(tmp_path_factory.mktemp("kafka")) as bootstrap:
         yield bootstrap
 

@@ -11,26 +11,25 @@ from pathlib import Path
 
 import pytest
 
-CHAIN, LIVE, SPARK, ORDER, E2E, STACK, HOSTILE, REST = "chain", "live", "spark", "order", "e2e", "stack", "hostile", "rest"
-"""PostgreSQL and Debezium with Spark; the two alone; Spark alone, and of that half: what comes late, again or in another order,
-and what is made of bronze a second time or beside silver; the folders `e2e`, `stack` and `hostile`; the rest."""
-PARTS = (CHAIN, LIVE, SPARK, ORDER, E2E, STACK, HOSTILE, REST)
+LIVE, STACK, HOSTILE, SPARK, BREAKING, REST = "live", "stack", "hostile", "spark", "breaking", "rest"
+"""Databases and Debezium, with or without Spark; one embedded stack; the hostile worlds; Spark and Kafka alone, which are the
+ground's; what starts, stops, kills or fills servers of its own; the rest."""
+PARTS = (LIVE, STACK, HOSTILE, SPARK, BREAKING, REST)
 TESTS = Path(__file__).parent
-_FOLDERS = {SPARK: "spark", ORDER: "spark", E2E: E2E, STACK: STACK, HOSTILE: HOSTILE}
-"""The folder in which all tests of a part are: to collect the others takes seven seconds."""
-_ORDER = frozenset(
-    f"test_{name}"
-    for name in (
-        *("late", "moves", "multiset", "order", "partial_rows", "scd2", "scd2_again", "truncate"),
-        *("boundaries", "ledger", "ledger_again", "ledger_cut", "random_histories", "refine", "replay", "stream"),
-    )
-)
+_FOLDERS: dict[str, frozenset[str]] = {
+    SPARK: frozenset({"spark"}),
+    HOSTILE: frozenset({"hostile"}),
+    STACK: frozenset({"stack", "e2e"}),
+}
+"""The folders in which all tests of a part are: to collect the others takes seven seconds."""
 _STARTED = frozenset(
     {"live", "remote", "kafka", "stack", "lakehouse", "mariadb", "mysql", "endpoint", "clusters", "foreign_python", "schemas"}
 )
 """Fixtures that start something, or take as long."""
-_SERVED = frozenset({"backup", E2E, "hostile", "mirroring", STACK})
+_SERVED = frozenset({"backup", "e2e", "hostile", "mirroring", "stack"})
 """Folders whose tests do so by themselves, some in processes of their own."""
+_OWN = frozenset({"e2e", "mirroring", "stack"})
+"""Of those the folders whose tests start servers of several kinds."""
 
 
 def is_served(item: pytest.Item) -> bool:
@@ -45,31 +44,36 @@ def parts_of(items: Iterable[pytest.Item]) -> dict[Path, str]:
     Raises:
         pytest.UsageError: a file is not in the folder of its part, which would never be asked for it.
     """
-    found: dict[Path, str] = {}
+    parts: dict[Path, str] = {}
     for item in items:
-        found[item.path] = min(_part_of(item), found.get(item.path, REST), key=PARTS.index)
-    for path, part in found.items():
-        if TESTS in path.parents and _folder(path) != _FOLDERS.get(part, _folder(path)):
-            raise pytest.UsageError(f"{path}: a test of the part {part} belongs below cdc_assets_tests/{_FOLDERS[part]}")
-    return found
+        parts[item.path] = min(_part_of(item), parts.get(item.path, REST), key=PARTS.index)
+    for path, part in parts.items():
+        if TESTS in path.parents and part in _FOLDERS and _folder(path) not in _FOLDERS[part]:
+            folders = " or ".join(sorted(_FOLDERS[part]))
+            raise pytest.UsageError(f"{path}: a test of the part {part} belongs below cdc_assets_tests/{folders}")
+    return parts
 
 
 def is_elsewhere(path: Path, parts: Iterable[str]) -> bool:
     """Whether no test of these parts is there."""
-    folders = {_FOLDERS.get(part) for part in parts}
-    return None not in folders and TESTS in path.parents and _folder(path) not in folders
+    asked = list(parts)
+    if not asked or not all(part in _FOLDERS for part in asked):
+        return False
+    return TESTS in path.parents and _folder(path) not in frozenset[str]().union(*(_FOLDERS[part] for part in asked))
 
 
 def _part_of(item: pytest.Item) -> str:
-    """By its folder, or the fixtures that it asks for, itself or through others."""
-    if item.path.parent.name in (E2E, STACK, HOSTILE):
-        return item.path.parent.name
-    fixtures = getattr(item, "fixturenames", ())
+    """By the fixtures that it asks for, itself or through others, or its folder."""
+    fixtures = set(getattr(item, "fixturenames", ()))
+    if _folder(item.path) == HOSTILE:
+        return HOSTILE
+    if fixtures & {STACK, "lakehouse"}:
+        return STACK
     if LIVE in fixtures:
-        return CHAIN if "remote" in fixtures else LIVE
-    if {"remote", "kafka"} & set(fixtures):
-        return ORDER if item.path.stem in _ORDER else SPARK
-    return REST
+        return LIVE
+    if fixtures & {"remote", "kafka"}:
+        return SPARK
+    return BREAKING if item.path.parent.name in _OWN else REST
 
 
 def _folder(path: Path) -> str:

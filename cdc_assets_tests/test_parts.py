@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdc_assets_tests.parts import CHAIN, E2E, LIVE, ORDER, REST, SPARK, TESTS, is_elsewhere, parts_of
+from cdc_assets_tests.parts import BREAKING, HOSTILE, LIVE, REST, SPARK, STACK, TESTS, is_elsewhere, parts_of
 
 
 @dataclass
@@ -27,21 +27,29 @@ def parts(*items: tuple[Path, tuple[str, ...]]) -> dict[Path, str]:
 def test_a_file_is_of_the_part_that_starts_most() -> None:
     both, late, plain = (TESTS / "spark" / name for name in ("test_both.py", "test_late.py", "test_plain.py"))
     found = parts((both, ()), (both, ("live", "remote")), (both, ("live",)), (late, ()), (late, ("remote",)), (plain, ()))
-    assert found == {both: CHAIN, late: ORDER, plain: REST}
-    assert parts((TESTS / "e2e" / "test_it.py", ("lakehouse",)), (plain, ("live",))) == {
-        TESTS / "e2e" / "test_it.py": E2E,
+    assert found == {both: LIVE, late: SPARK, plain: REST}
+    chain, own, unit = (TESTS / name for name in ("e2e/test_it.py", "stack/test_own.py", "stack/unit/test_it.py"))
+    world = TESTS / "hostile" / "test_it.py"
+    assert parts((chain, ("lakehouse",)), (plain, ("live",)), (own, ()), (unit, ()), (world, ("live", "remote"))) == {
+        chain: STACK,
         plain: LIVE,
+        own: BREAKING,
+        unit: REST,
+        world: HOSTILE,
     }
 
 
 def test_a_test_that_its_part_would_not_look_for_is_refused() -> None:
     with pytest.raises(pytest.UsageError, match="a test of the part spark belongs below cdc_assets_tests/spark"):
         parts((TESTS / "docs" / "test_it.py", ("remote",)))
+    with pytest.raises(pytest.UsageError, match="a test of the part stack belongs below cdc_assets_tests/e2e or stack"):
+        parts((TESTS / "docs" / "test_it.py", ("lakehouse",)))
 
 
 def test_folders_are_left_out_where_no_test_of_the_parts_is() -> None:
     assert is_elsewhere(TESTS / "docs", [SPARK])
-    assert is_elsewhere(TESTS / "test_parts.py", [E2E, ORDER])
-    for path, asked in ((TESTS / "docs", (SPARK, REST)), (TESTS / "spark" / "silver", (ORDER,)), (Path("/tmp"), (SPARK,))):
+    assert is_elsewhere(TESTS / "test_parts.py", [STACK, SPARK])
+    for path, asked in ((TESTS / "docs", (SPARK, REST)), (TESTS / "spark" / "silver", (SPARK,)), (Path("/tmp"), (SPARK,))):
         assert not is_elsewhere(path, asked)
     assert not is_elsewhere(TESTS, [SPARK])
+    assert not is_elsewhere(TESTS / "docs", [])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from cdc_assets.cli.test import CHECKS
+from cdc_assets_tests.run.parts import CHECKS
 
 ROOT = Path(__file__).parents[2]
 

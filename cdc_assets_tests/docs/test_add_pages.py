@@ -15,7 +15,7 @@ from threading import Thread
 
 import pytest
 
-from cdc_assets.cli.test import CHECKS
+from cdc_assets_tests.run.parts import CHECKS
 from cdc_assets_tests.support.followed_page import END_OF_ROWS, ROOT, Copy, blocks_of, skip_followed, text_of
 from cdc_assets_tests.support.followed_words import WholeCopy
 

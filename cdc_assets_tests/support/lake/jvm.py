@@ -78,6 +78,7 @@ def spark_connect(
     folder: Path,
     *,
     optimize: bool = False,
+    shared: bool = False,
     master: str = "local[2]",
     conf: Mapping[str, str] = MappingProxyType({}),
     jars: Sequence[str] = (),
@@ -85,6 +86,7 @@ def spark_connect(
     """A Spark Connect server with Delta: its `sc://` address, and what kills it. `optimize`: as the product starts it.
 
     Else what the tests ask themselves is interpreted too, and Java's second compiler is off: few rows, a thousand plans.
+    `shared`: by all parts of a run, so that it lives long enough for the second compiler.
     The executors of a `master` elsewhere find the jars where they are here. `jars` are more sets of them.
     """
     from spark.delta.plans import INTERPRETED
@@ -107,12 +109,12 @@ def spark_connect(
     command = java_command(
         "org.apache.spark.deploy.SparkSubmit",
         class_path=spark_class_path(*jars),
-        # A young generation of this size makes collections a third as many: they took a twelfth of the processor time.
-        heap_mb=2400,
+        # A young generation of a third makes collections a third as many: they took a twelfth of the processor time.
+        heap_mb=4800 if shared else 2400,
         # The second compiler takes 130 s of processor time, and a fold is a quarter cheaper then. So a server has it back after
         # 7 minutes of work: 44 tests of silver, reconcile and schema 434 s without and 436 s with it. Most parts end before.
-        optimize=optimize,
-        options=[*OPTIONS, "-Xmn800m", f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"],
+        optimize=optimize or shared,
+        options=[*OPTIONS, f"-Xmn{1600 if shared else 800}m", f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"],
         arguments_file=folder / "spark.args",
     )
     command += ["--master", master, *(x for k, v in all_of_it.items() for x in ("--conf", f"{k}={v}"))]
