@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cdc_assets_tests.hostile import seeds
-from cdc_assets_tests.parts import PARTS, is_elsewhere, is_served, parts_of
+from cdc_assets_tests.parts import PARTS, is_served, parts_of
 from cdc_assets_tests.run.catalogue import write_catalogue
 from cdc_assets_tests.run.minutes import minutes_of
 
@@ -41,11 +41,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Measure, where it is asked for."""
     if config.option.minutes:
         config.pluginmanager.register(minutes_of(Path(config.option.minutes), config.option.until), "minutes")
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Folders without a test of the parts that are asked for: to import a file takes longer than most of its tests."""
-    return True if config.option.part and is_elsewhere(collection_path, config.option.part) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -16,12 +16,6 @@ LIVE, STACK, HOSTILE, SPARK, BREAKING, REST = "live", "stack", "hostile", "spark
 ground's; what starts, stops, kills or fills servers of its own; the rest."""
 PARTS = (LIVE, STACK, HOSTILE, SPARK, BREAKING, REST)
 TESTS = Path(__file__).parent
-_FOLDERS: dict[str, frozenset[str]] = {
-    SPARK: frozenset({"spark"}),
-    HOSTILE: frozenset({"hostile"}),
-    STACK: frozenset({"stack", "e2e"}),
-}
-"""The folders in which all tests of a part are: to collect the others takes seven seconds."""
 _STARTED = frozenset(
     {"live", "remote", "kafka", "stack", "lakehouse", "mariadb", "mysql", "endpoint", "clusters", "foreign_python", "schemas"}
 )
@@ -39,27 +33,11 @@ def is_served(item: pytest.Item) -> bool:
 
 
 def parts_of(items: Iterable[pytest.Item]) -> dict[Path, str]:
-    """The part of each file: the first one that a test of it is of.
-
-    Raises:
-        pytest.UsageError: a file is not in the folder of its part, which would never be asked for it.
-    """
+    """The part of each file: the first one that a test of it is of."""
     parts: dict[Path, str] = {}
     for item in items:
         parts[item.path] = min(_part_of(item), parts.get(item.path, REST), key=PARTS.index)
-    for path, part in parts.items():
-        if TESTS in path.parents and part in _FOLDERS and _folder(path) not in _FOLDERS[part]:
-            folders = " or ".join(sorted(_FOLDERS[part]))
-            raise pytest.UsageError(f"{path}: a test of the part {part} belongs below cdc_assets_tests/{folders}")
     return parts
-
-
-def is_elsewhere(path: Path, parts: Iterable[str]) -> bool:
-    """Whether no test of these parts is there."""
-    asked = list(parts)
-    if not asked or not all(part in _FOLDERS for part in asked):
-        return False
-    return TESTS in path.parents and _folder(path) not in frozenset[str]().union(*(_FOLDERS[part] for part in asked))
 
 
 def _part_of(item: pytest.Item) -> str:

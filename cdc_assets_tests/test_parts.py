@@ -1,4 +1,4 @@
-"""The parts of the suite: a file is of one, and none is left out by all of them."""
+"""The parts of the suite: a file is of one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from cdc_assets_tests.parts import BREAKING, HOSTILE, LIVE, REST, SPARK, STACK, TESTS, is_elsewhere, parts_of
+from cdc_assets_tests.parts import BREAKING, HOSTILE, LIVE, REST, SPARK, STACK, TESTS, parts_of
 
 
 @dataclass
@@ -37,19 +35,3 @@ def test_a_file_is_of_the_part_that_starts_most() -> None:
         unit: REST,
         world: HOSTILE,
     }
-
-
-def test_a_test_that_its_part_would_not_look_for_is_refused() -> None:
-    with pytest.raises(pytest.UsageError, match="a test of the part spark belongs below cdc_assets_tests/spark"):
-        parts((TESTS / "docs" / "test_it.py", ("remote",)))
-    with pytest.raises(pytest.UsageError, match="a test of the part stack belongs below cdc_assets_tests/e2e or stack"):
-        parts((TESTS / "docs" / "test_it.py", ("lakehouse",)))
-
-
-def test_folders_are_left_out_where_no_test_of_the_parts_is() -> None:
-    assert is_elsewhere(TESTS / "docs", [SPARK])
-    assert is_elsewhere(TESTS / "test_parts.py", [STACK, SPARK])
-    for path, asked in ((TESTS / "docs", (SPARK, REST)), (TESTS / "spark" / "silver", (SPARK,)), (Path("/tmp"), (SPARK,))):
-        assert not is_elsewhere(path, asked)
-    assert not is_elsewhere(TESTS, [SPARK])
-    assert not is_elsewhere(TESTS / "docs", [])

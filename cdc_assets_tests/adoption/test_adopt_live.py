@@ -57,6 +57,7 @@ def topics_of_mirror(made: Handmade) -> Iterator[list[str]]:
         watcher.join()
 
 
+@pytest.mark.all
 def test_what_cannot_be_taken_over_is_told(erp: Handmade) -> None:
     cdc, url = erp.cdc, erp.live.connect.url
     told = cdc("adopt", "nobody", "--dry-run", code=1)
@@ -142,6 +143,7 @@ def test_it_is_taken_over_as_it_is_and_a_table_comes_in(erp: Handmade) -> None:
     until(lambda: copy in str(httpx.get(f"{cdc.lake.connect.url}/connectors/{erp.mirror}/topics", timeout=60).json()))
 
 
+@pytest.mark.all
 def test_what_ours_would_change_is_taken_only_when_it_is_asked_for(make_cdc: Callable[[str], Cdc]) -> None:
     """Theirs with which the lake would be wrong cannot be kept; `--ours` declares none of it, and apply brings ours."""
     made = Handmade(make_cdc("till"), "till")

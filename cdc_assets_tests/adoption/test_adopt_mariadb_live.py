@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 import yaml
 
 from cdc_assets.stack.ports import HOST
@@ -12,6 +13,8 @@ from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.servers.binlog_server import PASSWORD
+
+pytestmark = pytest.mark.all
 
 NAME, CONNECTOR = "depot_m", "legacy-mariadb"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -70,10 +71,16 @@ def test_fast_starts_no_server_and_refuses_one_that_nobody_has_marked(suite: Pat
 
 
 @pytest.mark.slow
-def test_shards_share_all_files_out(suite: Path) -> None:
-    (suite / "test_other.py").write_text("def test_other():\n    pass\n")
-    (one, told), (two, _) = (played(suite, f"--shard={number}-of-2") for number in (1, 2))
-    assert (one, two) == ({"test_plain", "test_server", "test_slow", "test_hidden_server"}, {"test_other"}), told
+def test_a_file_names_what_is_played_marked_or_not(suite: Path) -> None:
+    chosen, all_of_them = suite / "chosen", suite / "all.json"
+    chosen.write_text("test_it.py::test_long\ntest_it.py::test_plain")
+    named, told = played(suite, f"--chosen={chosen}", f"--catalogue={all_of_them}")
+    assert named == {"test_long", "test_plain"}, told
+    assert "are played with --all" not in told
+    rows = {row["id"]: (row["is_core"], row["is_fast"]) for row in json.loads(all_of_them.read_text())}
+    assert rows["test_it.py::test_long"] == (False, True)
+    assert rows["test_it.py::test_server"] == rows["test_it.py::test_slow"] == (True, False)
+    assert len(rows) == 5
 
 
 def test_no_test_is_asked_for_by_a_variable() -> None:

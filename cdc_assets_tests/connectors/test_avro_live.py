@@ -25,6 +25,8 @@ from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.servers.apicurio import Apicurio, apicurio
 from cdc_assets_tests.support.servers.login_front import login_front
 
+pytestmark = pytest.mark.all
+
 CANARY = "s3cr/t canary:@"
 USER = "cdc"
 FILE = """\

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cdc_assets.defs.assets.silver import column_schema
 from cdc_assets.resources.databases import open_database
 from cdc_assets.tables.columns import source_columns
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_source import LiveSource
+
+pytestmark = pytest.mark.all
 
 
 def test_of_postgresql(live: LiveSource) -> None:

@@ -52,6 +52,7 @@ def test_stop_then_offsets_then_resume(captured: LiveSource) -> None:
     assert keys == ['{"id":1}', '{"id":2}']
 
 
+@pytest.mark.all
 def test_topics_plugins_pause_restart(captured: LiveSource) -> None:
     connect, name = captured.connect, "verbs-capture"
     assert "verbs.public.verbs" in connect.topics(name)
@@ -64,6 +65,7 @@ def test_topics_plugins_pause_restart(captured: LiveSource) -> None:
     assert "database.password" in connect.password_keys("io.debezium.connector.postgresql.PostgresConnector")
 
 
+@pytest.mark.all
 def test_a_connector_may_be_created_stopped(captured: LiveSource) -> None:
     with captured.settings():
         config = capture_config(replace(captured, name="born_stopped").source(["public.verbs"]))

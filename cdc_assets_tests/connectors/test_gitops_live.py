@@ -31,6 +31,8 @@ from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.onboarding.drive import cdc as started
 
+pytestmark = pytest.mark.all
+
 NAME = "by_git"
 CAPTURE = names.kubernetes_name(f"{NAME}-capture")
 TOPIC = f"{NAME}.public.by_git"

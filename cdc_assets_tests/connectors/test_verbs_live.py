@@ -68,6 +68,7 @@ def test_a_config_that_the_plugin_refuses_is_not_applied(cdc: Cdc, monkeypatch: 
     assert cdc.live.connect.config("clerk-capture") == before
 
 
+@pytest.mark.all
 def test_get_shows_what_failed_first_and_what_is_foreign(cdc: Cdc) -> None:
     cdc.live.connect.stop("clerk-capture")
     rows = {row["name"]: row for row in cdc.json("get", "connectors")}
@@ -89,6 +90,7 @@ def test_get_shows_what_failed_first_and_what_is_foreign(cdc: Cdc) -> None:
     assert table["error"] is None
 
 
+@pytest.mark.all
 def test_offsets_only_when_stopped(cdc: Cdc) -> None:
     cdc.live.delivered()
     assert "cdc stop clerk-capture" in cdc("offsets", "reset", "clerk-capture", code=1)
@@ -103,6 +105,7 @@ def test_offsets_only_when_stopped(cdc: Cdc) -> None:
     assert "RUNNING" in cdc("resume", "clerk-capture")
 
 
+@pytest.mark.all
 def test_pause_resume_and_restart(cdc: Cdc) -> None:
     name = "clerk-mirror"
     assert "would pause, is RUNNING" in cdc("pause", name, "--dry-run")
@@ -115,6 +118,7 @@ def test_pause_resume_and_restart(cdc: Cdc) -> None:
     assert nobody["error"].startswith("no connector nobody on core or lake Connect")
 
 
+@pytest.mark.all
 def test_what_a_mirror_has_lost_is_mended_by_one_command(cdc: Cdc) -> None:
     topic, platform = "clerk.public.clerk", Platform()
     cdc.json("get", "mirrors", "clerk")

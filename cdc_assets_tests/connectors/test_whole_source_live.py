@@ -16,6 +16,8 @@ from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry_files.loader import load_source
 from cdc_assets_tests.support.live.cdc import Cdc
 
+pytestmark = pytest.mark.all
+
 LONG = 60.0
 """Seconds: far below the two minutes for which a connector is waited for."""
 

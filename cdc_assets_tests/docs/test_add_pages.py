@@ -19,7 +19,7 @@ from cdc_assets_tests.run.parts import CHECKS
 from cdc_assets_tests.support.followed_page import END_OF_ROWS, ROOT, Copy, blocks_of, skip_followed, text_of
 from cdc_assets_tests.support.followed_words import WholeCopy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.all]
 ADDING = ("add-a-check.md", "add-a-database.md", "add-an-envelope.md", "add-an-object-store.md")
 # In the module the sources of which are asked for, as at a shell.
 ASSETS = """

@@ -45,12 +45,14 @@ def test_the_sensor_runs(lakehouse: Lakehouse, page: Any) -> None:
     page.get_by_text("Running").first.wait_for()
 
 
+@pytest.mark.all
 def test_the_boxes_of_an_onboarding_can_be_told_apart(lakehouse: Lakehouse, page: Any) -> None:
     page.goto(f"{lakehouse.addresses['CDC_DAGSTER_URL']}/locations/cdc_assets/jobs/onboard_incremental")
     for box in ("begin", "preflight", "snapshot", "verify", "finish"):
         page.get_by_text(box, exact=True).first.wait_for()
 
 
+@pytest.mark.all
 def test_a_comment_of_the_source_is_at_its_column(lakehouse: Lakehouse, page: Any) -> None:
     page.goto(f"{lakehouse.addresses['CDC_DAGSTER_URL']}/assets/silver/world/silver_city")
     page.get_by_text("Degrees, WGS 84; south is negative.").first.wait_for()

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from cdc_assets_tests.e2e.conftest import Lakehouse, until
 from cdc_assets_tests.e2e.webserver import Graphql
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.all]
 KEEPER, SILVER = "keep_continuous_world", "silver/world/silver_country"
 _LAST = """query($key: AssetKeyInput!) { assetOrError(assetKey: $key) { ... on Asset { assetMaterializations(limit: 1) {
   runOrError { ... on Run { runId jobName } } metadataEntries { label } } } } }"""

@@ -17,6 +17,8 @@ import pytest
 
 from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse
 
+pytestmark = pytest.mark.all
+
 GIVEN = ["event_time.ipynb", "look_at_a_chain.ipynb", "what_changed.ipynb"]
 SECONDS = 300
 

@@ -16,19 +16,21 @@ from cdc_assets.mirroring.loss_detection import MirrorState, mirror_states, refu
 from cdc_assets.mirroring.repair import plan, repair
 from cdc_assets.registry.mirror import Mirror
 from cdc_assets.registry.topic_source import TopicSource
-from cdc_assets_tests.support.live.clusters import Clusters, captured, source, two_clusters, until
+from cdc_assets_tests.support.live.cdc import Lake
+from cdc_assets_tests.support.live.clusters import Clusters, captured, clusters_of, source, until
+from cdc_assets_tests.support.live.live_source import LiveSource
 
 TOPICS = ("shrunk", "remade", "grown", "waits")
 MIRROR = "web-mirror"
 
 
 @pytest.fixture(scope="module")
-def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
-    with two_clusters(tmp_path_factory.mktemp("mirrors")) as found, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CDC_HOME", str(found.home.root))
-        patch.setenv("CDC_CORE_BOOTSTRAP", found.platform.core_bootstrap or "")
-        patch.setenv("CDC_LAKE_BOOTSTRAP", found.platform.lake_bootstrap or "")
-        yield found
+def clusters(live: LiveSource, lake: Lake) -> Iterator[Clusters]:
+    with clusters_of(live, lake) as both, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CDC_HOME", str(live.home.root))
+        patch.setenv("CDC_CORE_BOOTSTRAP", live.bootstrap)
+        patch.setenv("CDC_LAKE_BOOTSTRAP", lake.bootstrap)
+        yield both
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +77,7 @@ def test_a_loss_between_two_looks_is_found_after_mirrormaker_has_jumped(clusters
     until(lambda: [(f.kind, f.lost) for f in state_of(clusters, web, "shrunk").findings] == [("lost", (7, 8))])
 
 
+@pytest.mark.all
 def test_a_loss_before_anybody_had_looked_is_red_and_retention_of_what_is_copied_is_not(clusters: Clusters) -> None:
     """The topic of a connector of ours begins at offset 0: what is gone of it before the first look was green."""
     late = captured("late", "public.gone", "public.worn", "public.empty")
@@ -108,6 +111,7 @@ def test_retention_of_what_is_copied_is_no_loss(clusters: Clusters, web: TopicSo
     assert state_of(clusters, web, "grown").state == "ok"
 
 
+@pytest.mark.all
 def test_records_that_expire_before_they_are_copied_are_warned_of(clusters: Clusters, web: TopicSource) -> None:
     connect = clusters.platform.lake_connect()
     connect.stop(MIRROR)
@@ -149,6 +153,7 @@ def test_a_partition_more_is_red_until_it_is_repaired(clusters: Clusters, web: T
         plan(clusters.platform, [web], "nothing")
 
 
+@pytest.mark.all
 def test_the_identity_policy_keeps_names(clusters: Clusters, web: TopicSource) -> None:
     same = source("same", "plain", replication="identity")
     clusters.create("plain")
@@ -158,6 +163,7 @@ def test_the_identity_policy_keeps_names(clusters: Clusters, web: TopicSource) -
     until(lambda: [state.state for state in mirror_states(clusters.platform, same)] == ["ok"])
 
 
+@pytest.mark.all
 def test_heartbeats_come_and_a_groups_place_is_told(clusters: Clusters) -> None:
     about = {"heartbeats": "1s", "checkpoints": {"groups": ["readers"], "every": "1s", "sync_offsets": True}}
     told = source("told", "plans").model_copy(update={"mirror": Mirror.model_validate(about)})

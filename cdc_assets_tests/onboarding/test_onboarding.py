@@ -133,6 +133,7 @@ def test_killed_and_rolled_back_is_as_before(depot: Ground) -> None:
     assert slots == [("cdc_depot",)]
 
 
+@pytest.mark.all
 def test_a_table_that_was_in_stays_in_when_its_second_reading_is_taken_back(depot: Ground) -> None:
     """So is one whose repair has failed: taken out of connector and publication, its changes would be in no event."""
     depot.create("depot_kept", 20)
@@ -153,6 +154,7 @@ def test_a_table_that_was_in_stays_in_when_its_second_reading_is_taken_back(depo
     assert last_values(depot, "depot_kept") == {row["id"]: row["v"] for row in depot.rows("depot_kept")}
 
 
+@pytest.mark.all
 def test_a_connector_that_somebody_deletes_meanwhile_is_told_and_rolled_back(depot: Ground) -> None:
     depot.create("depot_orphan", 5)
     text, name, connect = depot.file.read_text(), f"{SOURCE}-capture", depot.live.connect
@@ -177,6 +179,7 @@ def test_a_connector_that_somebody_deletes_meanwhile_is_told_and_rolled_back(dep
     apply_connector(connect, config, resume_offsets=True)
 
 
+@pytest.mark.all
 def test_a_blocking_snapshot_that_takes_long_is_asked_for_once(depot: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each further signal is one more reading, with all tables standing still."""
     monkeypatch.setattr(snapshot, "_SILENCE_SECONDS", 1.0)
@@ -237,6 +240,7 @@ def test_the_plan_is_printed_and_nothing_is_done(depot: Ground, capsys: pytest.C
     assert Journal.of(SOURCE).running is None
 
 
+@pytest.mark.all
 def test_what_git_applies_is_watched(depot: Ground, tmp_path: Path) -> None:
     """The test is the operator that applies the commits; a writer's transaction is open across all of it."""
     depot.create("depot_git", 20)
@@ -264,6 +268,7 @@ def test_what_git_applies_is_watched(depot: Ground, tmp_path: Path) -> None:
     assert last_values(depot, "depot_git") == {row["id"]: row["v"] for row in depot.rows("depot_git")}
 
 
+@pytest.mark.all
 def test_what_git_applies_of_the_temporary_route_is_watched(depot: Ground, tmp_path: Path) -> None:
     """The test applies what each printed commit says, while others write."""
     depot.create("depot_patch", 20)

@@ -65,6 +65,7 @@ def test_a_table_made_again_is_read_by_one_command(twice: Ground) -> None:
     assert twice.live.connect.config(f"{SOURCE}-capture") == config
 
 
+@pytest.mark.all
 def test_only_the_rows_of_a_condition_are_read_again(twice: Ground) -> None:
     with twice.live.connection() as connection:
         connection.execute(f"INSERT INTO {TABLE} SELECT 'it''s ' || i, i FROM generate_series(200, 209) i")
@@ -79,6 +80,7 @@ def test_only_the_rows_of_a_condition_are_read_again(twice: Ground) -> None:
     assert [(each.table, each.rows, each.is_table_again) for each in of_part] == [(f"public.{TABLE}", 3, False)]
 
 
+@pytest.mark.all
 @pytest.mark.parametrize(
     ("where", "told"),
     [
@@ -95,6 +97,7 @@ def test_a_condition_is_asked_of_the_database_before(twice: Ground, where: str, 
     assert sent_of(twice)
 
 
+@pytest.mark.all
 def test_what_cannot_be_read_again_is_refused_with_the_way(twice: Ground) -> None:
     process = cdc("snapshot", SOURCE, "public.nowhere")
     _, err = process.communicate(timeout=120)

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from typer.testing import CliRunner
 
 from cdc_assets.cli import app
 from cdc_assets.resources.kafka import KafkaCluster
-from cdc_assets_tests.support.lake.jvm import kafka_broker
 
 pytestmark = pytest.mark.service
 NOON = 1_764_072_000_000
@@ -56,16 +54,15 @@ class Topics:
 
 
 @pytest.fixture(scope="module")
-def topics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topics]:
+def topics(kafka: str) -> Topics:
     """Five orders on two partitions, a minute apart; the customer of each is its number modulo two."""
-    with kafka_broker(tmp_path_factory.mktemp("broker")) as bootstrap:
-        cluster, made = KafkaCluster(bootstrap), Topics(bootstrap)
-        for name, partitions in {"shop.orders": 2, "shop.plain": 1, "stray": 1}.items():
-            cluster.ensure_topic(name, partitions=partitions, retention_ms=-1, replication_factor=1)
-        for n in range(5):
-            row = {"id": n, "customer": f"c{n % 2}@example.org", "total": "1.50"}
-            made.put("shop.orders", {"id": n}, {"op": "c", "before": None, "after": row}, partition=n % 2, at=NOON + n * 60_000)
-        yield made
+    cluster, made = KafkaCluster(kafka), Topics(kafka)
+    for name, partitions in {"shop.orders": 2, "shop.plain": 1, "stray": 1}.items():
+        cluster.ensure_topic(name, partitions=partitions, retention_ms=-1, replication_factor=1)
+    for n in range(5):
+        row = {"id": n, "customer": f"c{n % 2}@example.org", "total": "1.50"}
+        made.put("shop.orders", {"id": n}, {"op": "c", "before": None, "after": row}, partition=n % 2, at=NOON + n * 60_000)
+    return made
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ from cdc_assets_tests.support.servers.standby import standby
 from spark.reconcile.row_text import RowText
 from spark.specs import Column, SilverSpec
 
+pytestmark = pytest.mark.all
+
 TEXT = RowText(SilverSpec("s", "held", "none", "none", (Column("id", "integer", False), Column("note", "text")), ("id",)))
 
 

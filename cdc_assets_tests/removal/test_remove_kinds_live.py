@@ -16,6 +16,8 @@ from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_binlog import SECRET
 from cdc_assets_tests.support.servers.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
 
+pytestmark = pytest.mark.all
+
 FED = "iot.guest"
 SHOP = "mleaver"
 

@@ -19,6 +19,8 @@ from cdc_assets_tests.support.live.live_source import NAME, LiveSource
 from cdc_assets_tests.support.onboarding.drive import cdc as started
 from cdc_assets_tests.support.servers.own_server import OwnServer, own_server
 
+pytestmark = pytest.mark.all
+
 SOURCE = "leaver"
 TOPIC = f"{SOURCE}.public.parcel"
 _KEPT = (

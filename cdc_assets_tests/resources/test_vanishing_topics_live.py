@@ -12,6 +12,8 @@ from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_source import LiveSource
 
+pytestmark = pytest.mark.all
+
 STAYS, GOES, ANEW = "vanish.stays", "vanish.goes", "vanish.anew"
 
 

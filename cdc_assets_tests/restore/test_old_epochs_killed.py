@@ -21,6 +21,8 @@ from cdc_assets_tests.restore.epoch_history import DAY, KEEP, START, EpochHistor
 from cdc_assets_tests.restore.original import Original, held, quietly, states
 from spark.delta.topic_commits import CommittedTopic
 
+pytestmark = pytest.mark.all
+
 
 def dies(at: int) -> Callable[[str, str], None]:
     """From the n-th question to the store on, whoever asks: nobody of the process is left."""

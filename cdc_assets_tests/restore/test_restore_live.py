@@ -104,6 +104,7 @@ def test_the_lake_comes_back_and_goes_on(chain: SmallChain, store: ObjectStore, 
     assert held(asked.path, *NAMES) == held(was, *NAMES)
 
 
+@pytest.mark.all
 def test_rows_of_keys_come_beside_the_lake(chain: SmallChain, store: ObjectStore, tmp_path: Path) -> None:
     """Oracle: the live silver's rows, and its history's, of these keys."""
     chain.advance()
@@ -278,6 +279,7 @@ def test_a_damaged_object_is_named_and_left_out(chain: SmallChain, store: Object
     assert note.problem.startswith(f"{victim.relative_to(root)} has another content")
 
 
+@pytest.mark.all
 def test_the_asset_drills(chain: SmallChain, store: ObjectStore) -> None:
     source = back_up(chain, store)
     asset = build_drill_asset(source)

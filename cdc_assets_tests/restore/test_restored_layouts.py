@@ -100,6 +100,7 @@ def test_a_topic_is_read_through_all_layouts(store: ObjectStore, original: Origi
         assert {p: last.value for p, last in kept.last_records().items()} == {0: row(0, 29)["value"]}
 
 
+@pytest.mark.all
 @pytest.mark.slow
 @pytest.mark.parametrize("dies_at", range(3, 9))
 def test_a_batch_that_was_begun_keeps_its_layout(

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -21,8 +21,8 @@ from cdc_assets_tests.run.processes import Processes
 from cdc_assets_tests.run.steps import Step, clock, environment, play, say
 from cdc_assets_tests.run.tally import last_line, told
 
-# A live part waits for most of its time, a fold is driven by one thread: four fill two cores.
-_AT_A_TIME = 4
+# A live part waits for most of its time, a fold is driven by one thread: three fill two cores beside the ground.
+_AT_A_TIME = 3
 _FAST_AT_A_TIME = 2
 _MARK = "TESTS_OF_RUN"
 
@@ -86,7 +86,7 @@ class _Run:
     def __init__(self, options: argparse.Namespace, budget: float | None, seed: int) -> None:
         self._options, self._budget, self._seed = options, budget, seed
         self._passed = record.read_passed(record.COMMITTED) | record.read_passed(record.PASSED)
-        self._seconds = {test: float(row["seconds"]) for test, row in self._passed.items()}
+        self._seconds: dict[str, float] = {}
         self._began = time.monotonic()
         self._processes = Processes(_MARK)
         self._steps: list[Step] = []
@@ -115,6 +115,7 @@ class _Run:
         with tempfile.TemporaryDirectory(prefix="cdc-test-") as home, ground.started(environment(home)) as (addresses, process):
             servers = Processes("", process.pid)
             tests = collect(environment(home))
+            self._seconds = rotation.estimates(tests, self._passed)
             options = [f"--ground={addresses}"]
             lint = list(checks())
             if self._options.all:
@@ -139,21 +140,20 @@ class _Run:
     def _rotate(self, tests: Sequence[Test], results: Path, options: Sequence[str]) -> None:
         assert self._budget is not None
         waiting = rotation.waited([test for test in tests if not test.is_core], self._passed, self._seed)
-        picked = rotation.chosen(waiting, self._seconds, self._budget, _AT_A_TIME - 1)
+        picked = rotation.chosen(waiting, self._seconds, self._budget, _AT_A_TIME)
         again = f"--{'rotate' if self._options.rotate else 'oldest'} {self._options.rotate or self._options.oldest}"
         say(f"the rotation plays {len(picked)} of the {len(waiting)} tests that are not of the core")
         say(f"the same again: ./cdc test {again} --seed {self._seed}")
-        estimates = {test.id: self._seconds.get(test.id, rotation.UNKNOWN) for test in picked}
-        longest = max(estimates.values(), default=0.0)
-        limit = write_limit(results / "limit.json", time.time() + max(self._budget, longest), estimates)
+        longest = max((self._seconds[test.id] for test in picked), default=0.0)
+        limit = write_limit(results / "limit.json", time.time() + max(self._budget, longest), self._seconds)
         folder = results / "rotation"
         folder.mkdir()
-        self._play(part_steps(picked, estimates, folder, [*options, limit]), folder, estimates)
+        self._play(part_steps(picked, self._seconds, folder, [*options, limit]), folder)
 
-    def _play(self, steps: Sequence[Step], results: Path, seconds: Mapping[str, float] | None = None) -> None:
+    def _play(self, steps: Sequence[Step], results: Path) -> None:
         self._steps += steps
         at_a_time = _FAST_AT_A_TIME if self._options.fast else _AT_A_TIME
-        ended = play(steps, results, at_a_time, seconds or self._seconds)
+        ended = play(steps, results, at_a_time, self._seconds)
         self._failed += [each.step.name for each in ended if each.code]
 
     def _tell(self, results: Path) -> int:

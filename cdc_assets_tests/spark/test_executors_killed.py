@@ -36,7 +36,7 @@ from spark.specs import SilverSpec
 if TYPE_CHECKING:
     import pyarrow as pa
 
-pytestmark = [pytest.mark.spark, pytest.mark.service]
+pytestmark = [pytest.mark.spark, pytest.mark.service, pytest.mark.all]
 ROOT = Path(__file__).parents[2]
 TABLE = "meter"
 ROWS = 3_000

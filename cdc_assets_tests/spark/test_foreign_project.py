@@ -16,6 +16,8 @@ from cdc_assets_tests.support.lake.readings import SOURCE, send
 from cdc_assets_tests.support.lake.topics import Broker
 from cdc_assets_tests.support.page_blocks import blocks_of
 
+pytestmark = pytest.mark.all
+
 CHAIN = ("cdc_topic_feeds", "cdc_bronze_feeds", "cdc_silver_feeds", "gold__newest_reading")
 """The last is the project's own, behind silver."""
 OF_THE_PAGE = {"shop": "feeds", "order": "reading"}

@@ -16,6 +16,8 @@ from cdc_assets_tests.support.lake.readings import SOURCE, send
 from cdc_assets_tests.support.lake.standalone import FIRST_COMPILER, standalone
 from cdc_assets_tests.support.lake.topics import Broker
 
+pytestmark = pytest.mark.all
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "library.md").read_text()
 IN_README = re.search(

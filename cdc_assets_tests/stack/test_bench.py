@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from cdc_assets_tests.support.stack_commands import cdc
 from cdc_assets_tests.support.stack_fixture import RunningStack
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.all]
 
 
 def test_a_trial_measures_and_leaves_nothing_behind(stack: RunningStack) -> None:

@@ -59,6 +59,7 @@ def test_after_a_restore_the_log_goes_on(session: SparkSession, tmp_path: Path) 
     assert offsets(lake.bronze_path) == Counter(("t", n) for n in range(6))
 
 
+@pytest.mark.all
 def test_whoever_meets_copies_takes_them_out(remote: str, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without news they stayed: record_parity was red and silver blocked, and the backup ended: "bronze has offset 0 twice"."""
     monkeypatch.setenv("CDC_HOME", str(tmp_path / "home"))

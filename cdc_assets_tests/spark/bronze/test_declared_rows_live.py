@@ -21,6 +21,8 @@ from cdc_assets_tests.support.onboarding.ground import Ground
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 TABLES = ["public.declared_lost", "public.declared_kept"]
 
 

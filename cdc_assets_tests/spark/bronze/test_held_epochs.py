@@ -28,6 +28,8 @@ from spark.specs import SilverSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 Place = tuple[int, int, int]
 
 

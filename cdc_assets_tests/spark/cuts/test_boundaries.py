@@ -70,6 +70,7 @@ class CutLake(Lake):
         return {table: {row["id"]: row["v"] for row in rows.to_pylist()} for table, rows in tables.items()}
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("seed", [SEED, *(pytest.param(seed, marks=pytest.mark.all) for seed in (0, 1, *range(3, 20)))])
 def test_each_cut_is_complete_up_to_one_transaction(session: SparkSession, tmp_path: Path, seed: int) -> None:
     choice = random.Random(seed)

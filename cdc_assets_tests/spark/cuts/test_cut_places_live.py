@@ -22,6 +22,8 @@ from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 Rows = dict[str, dict[int, int]]
 NAME = "cutplaces"
 

@@ -22,6 +22,7 @@ from spark.lake.folder import open_folder
 RELEASE = "ReleaseExecute"
 
 
+@pytest.mark.all
 def test_a_look_at_a_log_asks_spark_nothing_and_says_the_same(remote: str, tmp_path: Path) -> None:
     calls: Counter[str] = Counter()
     session = connect(remote, interceptors=[count_calls(calls.update)])

@@ -47,6 +47,7 @@ def test_it_is_what_spark_says(session: SparkSession, tmp_path: Path) -> None:
     assert read_property(session, path, NAME) is by_spark(session, path) is None
 
 
+@pytest.mark.all
 def test_a_table_that_took_anothers_place_has_its_own(session: SparkSession, tmp_path: Path) -> None:
     path, other = str(tmp_path / "t"), str(tmp_path / "other")
     for place, value in ((path, "old"), (other, "new")):
@@ -58,6 +59,7 @@ def test_a_table_that_took_anothers_place_has_its_own(session: SparkSession, tmp
     assert read_property(session, path, NAME) == "new"
 
 
+@pytest.mark.all
 def test_what_was_cleaned_up_is_read_anew(session: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     make(path, "kept")
@@ -68,6 +70,7 @@ def test_what_was_cleaned_up_is_read_anew(session: SparkSession, tmp_path: Path)
     assert read_property(session, path, NAME) == by_spark(session, path) == "kept"
 
 
+@pytest.mark.all
 def test_where_no_file_is_reached_spark_is_asked(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "t")
     make(path, "there")

@@ -32,6 +32,8 @@ from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 TEXT: list[Any] = ["null", "string"]
 WIDE = [{"name": f"w{i}", "type": TEXT} for i in range(18)]
 DECIMAL = ["null", {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 3}]

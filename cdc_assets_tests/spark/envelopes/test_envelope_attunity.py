@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.lake.records import Sent, leaves_of
@@ -43,6 +45,7 @@ def test_the_published_example_from_message_to_silver(session: SparkSession, tmp
     assert second["_cdc_position"] == "0000.0000020200520193227000000000000000000005.1.0000000000000002"
 
 
+@pytest.mark.all
 def test_a_table_loaded_again_wins_over_what_came_before(session: SparkSession, tmp_path: Path) -> None:
     """A change was lost, so the table is loaded again; the change after that wins. However it is cut into batches."""
     sent = [

@@ -61,6 +61,7 @@ def test_several_schemas_in_one_batch(session: SparkSession, kept: Registry) -> 
     assert sorted(set(kept.asked)) == sorted(kept.asked) == [f"/schemas/ids/{i}" for i in (1, 2, 3, 99)]
 
 
+@pytest.mark.all
 def test_a_new_schema_is_noticed(session: SparkSession, kept: Registry, tmp_path: Path) -> None:
     """Bronze's commits say which schemas occur, so that nobody looks for them again; one that is new is seen all the same."""
     key, old, new = kept.register("t-key", KEY), kept.register("t-value", OLD), kept.register("t-value", NEW)

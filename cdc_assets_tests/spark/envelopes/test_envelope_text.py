@@ -8,6 +8,8 @@ import string
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from cdc_assets_tests.support.lake.records import Sent, leaves_of
@@ -26,6 +28,7 @@ WHOLE = (
 )
 
 
+@pytest.mark.all
 def test_random_texts_are_rows(session: SparkSession, tmp_path: Path) -> None:
     """The producer of a course on Kafka: a thousand random strings, of which none is JSON."""
     choice = random.Random(7)

@@ -22,6 +22,8 @@ from spark.specs import Column, SilverSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 COLUMNS = (
     Column("id", "integer", False),
     Column("na.me", "text"),

@@ -173,6 +173,7 @@ def test_killed_behind_its_commit_the_heal_has_left_nothing_to_do(
     assert DeltaTable(step.path).version() == version
 
 
+@pytest.mark.all
 def test_what_bronze_cannot_prove_is_said_and_left_alone(session: SparkSession, tmp_path: Path) -> None:
     silver, step, lake = four_versions_each(session, tmp_path)
     changed = replace(proof_of(step, silver).again, spec=replace(step, track_history=("v",)))
@@ -189,6 +190,7 @@ def test_what_bronze_cannot_prove_is_said_and_left_alone(session: SparkSession, 
         history_mend.run(session, replace(proof.again, bronze_version=newest))
 
 
+@pytest.mark.all
 def test_a_version_by_a_column_that_was_made_again_is_no_phantom(session: SparkSession, tmp_path: Path) -> None:
     """What the column of before held, bronze cannot tell; of the others it tells what it always did."""
     lake, numbered = Lake(session, tmp_path), [replace(column, number=n) for n, column in enumerate(COLUMNS, 1)]

@@ -22,6 +22,8 @@ from spark.specs import Column, SilverSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 ID, V = Column("id", "integer", False, number=1), Column("v", "text", number=2)
 FIRST = (ID, V, Column("gone", "text", number=3), Column("was", "integer", number=4), Column("n", "integer", number=5))
 THEN = (ID, V, Column("now", "integer", number=4), Column("n", "text", number=5), Column("more", "text", number=6, missing="m"))

@@ -132,6 +132,7 @@ def coin_spec(chain: SmallChain) -> SilverSpec:
     return silver_spec(chain.root, chain.source, coin, found[coin.id])
 
 
+@pytest.mark.all
 def test_tasks_and_spark_write_one_table_in_turns(chain: SmallChain) -> None:
     spec = coin_spec(chain)
     for turn in range(4):

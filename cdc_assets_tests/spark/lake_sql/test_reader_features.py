@@ -29,6 +29,8 @@ from spark.specs import Column, SilverSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 EXPECTED = [(1, "a"), (3, "c")]
 READERS: dict[str, Callable[[str], Any]] = {
     "delta-rs SQL": read,

@@ -93,6 +93,7 @@ def foreign(remote: str, statement: str, folder: Path) -> list[list[Any]]:
     return found
 
 
+@pytest.mark.all
 def test_a_foreign_client_reads_the_source_by_name(lake: Lake, remote: str, session: SparkSession, tmp_path: Path) -> None:
     names = {"silver_source.t": "silver.source.t", "bronze_source.t": "bronze.source.t", "bronze.source": "bronze.source"}
     assert registered("--show-sensitive") == names
@@ -117,6 +118,7 @@ def test_sensitive_values_are_hashes_unless_asked_for(lake: Lake, session: Spark
     assert [*session.table("silver_source.t").columns][:2] == ["id", "v"]
 
 
+@pytest.mark.all
 def test_a_server_of_the_stack_gets_them_again(
     lake: Lake, remote: str, session: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

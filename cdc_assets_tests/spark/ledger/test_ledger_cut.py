@@ -107,6 +107,7 @@ def chain(request: pytest.FixtureRequest, kafka: str, remote: str, session: Spar
     return Chain(kafka, remote, session, tmp_path / "lake", 2)
 
 
+@pytest.mark.all
 def test_a_fold_between_the_ends_and_the_count_is_counted_in_every_link_or_in_none(chain: Chain) -> None:
     """It was counted in the mirror and not in the topic, for good. Before the ends, behind them, and at the next count."""
     chain.arrive(Made("c", 1, 10, 0), Made("c", 2, 11, 0))

@@ -25,6 +25,8 @@ from spark.specs import BronzeSpec, SilverSpec, TopicRange
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.all) for seed in range(1, 6))]
 TABLES = ("first", "second", "third")
 

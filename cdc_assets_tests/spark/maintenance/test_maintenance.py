@@ -132,6 +132,7 @@ class Bronze:
         assert {topic: count for (topic, _), count in held.items()} == {t: e for t, e in self.ends.items() if e}
 
 
+@pytest.mark.all
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.all) for seed in range(1, 6))])
 def test_bronze_says_the_same_and_gives_the_news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eager: None, seed: int) -> None:
@@ -234,6 +235,7 @@ def test_a_writer_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, e
     table.check()
 
 
+@pytest.mark.all
 def test_spark_reads_what_maintenance_leaves(session: SparkSession, tmp_path: Path, eager: None) -> None:
     from spark.delta.log import history_by_spark
 

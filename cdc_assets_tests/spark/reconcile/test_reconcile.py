@@ -290,6 +290,7 @@ def test_every_damage_is_found_where_no_order_is_known(chain: SmallChain) -> Non
     only_equal(chain, "stay")
 
 
+@pytest.mark.all
 def test_a_loss_in_bronze_is_told_from_one_in_silver(chain: SmallChain) -> None:
     with chain.live.connection() as connection:
         connection.execute("INSERT INTO ledger VALUES (7001, 1, 'kept', now()), (7002, 1, 'lost in bronze', now())")

@@ -105,6 +105,7 @@ def test_equal_in_every_type(chain: SmallChain) -> None:
     assert not any(r.not_compared for r in results.values())
 
 
+@pytest.mark.all
 def test_equal_under_live_writes(chain: SmallChain) -> None:
     """Transactions open across the cut, rolled back and split by a rotation of the binlog."""
     server = chain.live.server
@@ -155,6 +156,7 @@ def test_every_damage_is_found(chain: SmallChain) -> None:
     assert not_equal(chain, "rec__ledger") == {}
 
 
+@pytest.mark.all
 def test_chosen_rows(chain: SmallChain) -> None:
     """Texts are told apart by their code points, whatever the column's collation takes for equal."""
     server = chain.live.server
@@ -211,6 +213,7 @@ def test_a_scan_holds_no_lock(chain: SmallChain) -> None:
         cut.digest(TableId("rec", "wide"), text, (0, 1))
 
 
+@pytest.mark.all
 @pytest.mark.parametrize(
     "change",
     ["TRUNCATE rec.other", *(pytest.param(change, marks=pytest.mark.all) for change in OTHERWISE)],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from pyspark.sql import functions as sf
 
 from cdc_assets.connectors.unchanged_value import PUBLIC as GAP
@@ -15,6 +16,8 @@ from spark.reconcile.row_text import RowText
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.all
 
 
 def test_a_row_that_was_moved_keeps_what_it_had_under_its_old_key(session: SparkSession, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import datetime as dt
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from pyspark.sql import functions as sf
 
 from cdc_assets.registry.base_table import Table
@@ -22,6 +23,8 @@ from spark.specs import Column, SilverSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.all
 
 UTC, EAST = dt.timezone.utc, dt.timezone(dt.timedelta(hours=2))
 # name: (declared type, Spark's, values as a driver gives them, as the lake has them where that is something else)

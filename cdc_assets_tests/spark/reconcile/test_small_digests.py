@@ -90,6 +90,7 @@ def test_one_other_value_is_another_sum_of_its_table_alone(session: SparkSession
     assert [a == b for a, b in zip(before, after, strict=True)] == [True, False, True]
 
 
+@pytest.mark.all
 def test_a_table_whose_files_are_not_its_rows_is_read_by_delta(session: SparkSession, lake: Lake) -> None:
     words, numbers, named = fold_tables(lake, TABLES)
     session.sql(f"ALTER TABLE {table_at(words.path)} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')").collect()
@@ -104,6 +105,7 @@ def test_a_table_whose_files_are_not_its_rows_is_read_by_delta(session: SparkSes
     assert found == [digest(session, task) for task in tasks]
 
 
+@pytest.mark.all
 def test_a_table_that_is_ahead_of_the_cut_is_told_apart(session: SparkSession, lake: Lake) -> None:
     database = Database()
     connector = Connector(database)
@@ -125,6 +127,7 @@ def test_a_table_that_is_ahead_of_the_cut_is_told_apart(session: SparkSession, l
     assert found[1] == digest(session, task_of(lake, words))
 
 
+@pytest.mark.all
 def test_a_column_that_silver_does_not_hold_refuses_the_query(session: SparkSession, lake: Lake) -> None:
     words, numbers, _ = fold_tables(lake, TABLES)
     unheld = replace(numbers, columns=(*numbers.columns, Column("new", "text")), schema_changes={"add": "ignore"})
@@ -132,6 +135,7 @@ def test_a_column_that_silver_does_not_hold_refuses_the_query(session: SparkSess
         digests(session, [task_of(lake, words), replace(task_of(lake, numbers), spec=unheld)])
 
 
+@pytest.mark.all
 def test_the_files_of_an_older_version_are_that_version(session: SparkSession, lake: Lake) -> None:
     [words] = fold_tables(lake, {"words": ID_V})
     task = task_of(lake, words)
@@ -141,6 +145,7 @@ def test_the_files_of_an_older_version_are_that_version(session: SparkSession, l
     assert plain_table(words.path, task.base.version) == task.base.plain
 
 
+@pytest.mark.all
 def test_a_table_of_no_rows_has_no_files_to_read(lake: Lake, session: SparkSession) -> None:
     [words] = fold_tables(lake, {"words": ID_V})
     session.sql(f"DELETE FROM {table_at(words.path)}").collect()

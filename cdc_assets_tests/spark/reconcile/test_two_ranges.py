@@ -35,6 +35,8 @@ from spark.specs import Column, SilverSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 
 def _kinds(dialect: str) -> list[Any]:
     """What is played often by itself, the rest with `--all`."""

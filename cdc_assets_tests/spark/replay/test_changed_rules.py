@@ -17,6 +17,8 @@ from spark.specs import Column
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 NARROW = (Column("id", "integer", False), Column("v", "text"))
 FIRST = [
     sent(0, 0, 1, "one", "n", "c"),

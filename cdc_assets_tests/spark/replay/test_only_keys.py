@@ -80,6 +80,7 @@ CASES: list[tuple[tuple[str, ...], WantedKeys, Callable[[Row], bool]]] = [
 ]
 
 
+@pytest.mark.all
 @pytest.mark.parametrize(("keys", "wanted", "is_in"), CASES)
 def test_a_range_stays(
     session: SparkSession, spec: SilverSpec, keys: tuple[str, ...], wanted: WantedKeys, is_in: Callable[[Row], bool]
@@ -112,6 +113,7 @@ def test_a_refusal_says_what_is_wrong(
     assert message in str(raised.value)
 
 
+@pytest.mark.all
 def test_equal_bounds_are_one_key(session: SparkSession, spec: SilverSpec) -> None:
     one = WantedKeys(begin='{"order": 9, "line\'s": "a"}', end='{"order": 9, "line\'s": "a"}')
     check_wanted(session, spec, one)

@@ -32,6 +32,8 @@ from spark.reconcile.own_order import TwoRanges
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 DDL = (
     "CREATE TABLE {t} (id int PRIMARY KEY, part int NOT NULL, email text, amount numeric(10,2))",
     # A delete names all columns then, those of a key that is declared later too.

@@ -110,6 +110,7 @@ def first(row: Row, names: Sequence[str]) -> str | None:
     return next((value for name in names if (value := row.get(name)) is not None), None)
 
 
+@pytest.mark.all
 @pytest.mark.slow
 @pytest.mark.parametrize("numbered", [True, False])
 def test_values_follow_their_columns_through_any_history(numbered: bool) -> None:

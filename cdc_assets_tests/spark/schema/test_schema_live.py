@@ -230,6 +230,7 @@ def test_widening_in_place_rewrites_nothing(session: SparkSession, tmp_path: Pat
         values(path)
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("also_widened", [True, pytest.param(False, marks=pytest.mark.all)])
 def test_the_first_timestamps_of_a_table(session: SparkSession, tmp_path: Path, also_widened: bool) -> None:
     """Delta adds its feature for them to new tables alone; a date becomes one, and columns come that are, or hold them."""

@@ -29,6 +29,8 @@ from spark.specs import Column, SilverSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 EVOLVED = {"name": "public.made_again", "schema_changes": {"drop_table": "evolve"}, "history": "scd2", "truncate": "halt"}
 KEPT = "public.kept_again"
 SHORT = ("made_again", "kept_again")

@@ -182,6 +182,7 @@ def table_of(changes: Sequence[Change]) -> dict[int, tuple[str | None, str | Non
     return table
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("seed", [8, *(pytest.param(seed, marks=pytest.mark.all) for seed in range(1, 8))])
 def test_the_log_from_the_late_event_on_says_it_all(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int

@@ -27,6 +27,8 @@ from spark.specs import SilverSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 EVENTS, PARTITIONS = 60, 3
 SEEDS = [pytest.param(seed, marks=pytest.mark.all) for seed in range(3, 10)]
 Place = tuple[int, int]

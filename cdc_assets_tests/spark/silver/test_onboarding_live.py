@@ -57,6 +57,7 @@ def test_incremental_with_a_kill_in_the_middle(live: LiveSource, session: SparkS
         assert "{name: public.shop_old}  # stays\n  - {name: public.shop_new}\n" in text
 
 
+@pytest.mark.all
 def test_what_the_lakes_topic_has_lost_is_read_again_in_a_new_epoch(
     live: LiveSource, session: SparkSession, remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,8 @@ from spark.specs import Column
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 COLUMNS = (Column("id", "integer", False), Column("n", "integer"), Column("a", "text"), Column("b", "text[]"))
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from click.testing import Result
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 ROWS = 12
 
 

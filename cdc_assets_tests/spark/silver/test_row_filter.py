@@ -92,6 +92,7 @@ def chosen(session: SparkSession, root: Path, where: tuple[RowCondition, ...]) -
     return table
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.all), pytest.param(3, marks=pytest.mark.all)])
 def test_random_histories(session: SparkSession, tmp_path: Path, seed: int) -> None:
     """In order, then late and twice, and all of it once more by a replay; both writers of silver take turns."""

@@ -135,6 +135,7 @@ def test_appends_of_different_tables_at_once(remote: str, session: SparkSession,
     assert len(rows(lake.bronze_path)) == 18
 
 
+@pytest.mark.all
 def test_the_server_dies_while_folding(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the MERGE goes to the server that dies: a new JVM takes half a minute for all that comes before it."""
     lake = Lake(session, tmp_path)

@@ -38,6 +38,8 @@ from cdc_assets_tests.support.values.unusual_tables import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 
 @dataclass
 class Played:

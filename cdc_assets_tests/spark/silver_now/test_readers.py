@@ -71,6 +71,7 @@ def grown(world: World) -> None:
 ROWS = [(1, "new 1"), (3, "old 3"), (4, "new 4")]
 
 
+@pytest.mark.all
 def test_duckdb_has_a_view_that_follows_bronze(world: World) -> None:
     grown(world)
     connection = duckdb.connect()
@@ -90,6 +91,7 @@ def test_duckdb_has_a_view_that_follows_bronze(world: World) -> None:
     assert len(shown()) == 4
 
 
+@pytest.mark.all
 def test_arrow_reads_it_by_its_own_protocol(world: World) -> None:
     grown(world)
     table = now("source", "t", platform=world.platform)
@@ -142,6 +144,7 @@ def test_the_command_prints_them(world: World) -> None:
     assert run(app, ["now", "source", "t", "--where", "id"]).exit_code == 2
 
 
+@pytest.mark.all
 def test_spark_has_views_that_other_sessions_find(world: World, session: SparkSession, remote: str) -> None:
     grown(world)
     world.write("t", 0)

@@ -81,6 +81,7 @@ def test_the_view_is_what_the_next_fold_makes(session: SparkSession, tmp_path: P
         assert shown(session, spec) == found
 
 
+@pytest.mark.all
 def test_a_view_stays_at_its_moment_and_sees_new_columns(session: SparkSession, tmp_path: Path) -> None:
     lake = Lake(session, tmp_path)
     old = lake.spec("t")
@@ -106,6 +107,7 @@ def test_a_view_stays_at_its_moment_and_sees_new_columns(session: SparkSession, 
     assert shown(session, spec) == content(session, spec.path)
 
 
+@pytest.mark.all
 def test_what_has_no_view_is_told(session: SparkSession, tmp_path: Path) -> None:
     lake = Lake(session, tmp_path)
     spec = lake.spec("t")

@@ -141,6 +141,7 @@ def test_tables_that_would_be_misread_are_not_captured(captured: Captured) -> No
             maria.server.execute(f"SET GLOBAL sql_mode = '{before}'")
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("number", [0, *(pytest.param(number, marks=pytest.mark.all) for number in range(1, len(MODES)))])
 def test_other_modes_are_exact_or_refused(captured: Captured, session: SparkSession, number: int) -> None:
     """Never another value: what a mode loses is refused by name, or makes its record unfit."""

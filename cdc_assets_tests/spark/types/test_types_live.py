@@ -110,6 +110,7 @@ def untrue(captured: Captured, found: Mapping[int, Mapping[str, Any]]) -> list[s
         ]
 
 
+@pytest.mark.all
 def test_every_type_is_part_of_a_key(captured: Captured, session: SparkSession, tmp_path: Path) -> None:
     """A key of a boolean, of bytes or an array never reached silver: DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE."""
     lake, (records,) = Lake(session, tmp_path), captured.records["exact"].values()
@@ -146,6 +147,7 @@ def test_what_is_lost_is_refused_unless_accepted(captured: Captured, session: Sp
             assert not same(connection, kinds[name].source_type, value, text), f"{kinds[name].source_type} {text} is exact now"
 
 
+@pytest.mark.all
 def test_the_other_values_of_accepted_columns_are_exact(captured: Captured, session: SparkSession) -> None:
     kinds = {c.name: c for c in captured.columns("accepted", accept=True)}
     converted = converted_leaves(session, kinds, list(captured.sent("accepted")))
@@ -163,6 +165,7 @@ def test_refused_by_name(captured: Captured) -> None:
             lake_type(column)
 
 
+@pytest.mark.all
 def test_a_connector_is_not_started_on_what_it_would_misread(captured: Captured) -> None:
     live = captured.live
     with live.connection() as connection:
@@ -182,6 +185,7 @@ def test_a_connector_is_not_started_on_what_it_would_misread(captured: Captured)
         refuse_inexact(database, accepting, found, snapshot=True)
 
 
+@pytest.mark.all
 def test_an_array_that_is_sent_as_null_stops_a_connector_and_is_no_key(captured: Captured) -> None:
     live, checked = replace(captured.live, name="stopped"), "CHECK (array_position(v, NULL) IS NULL)"
     with live.connection() as connection:
@@ -226,6 +230,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("number", [0, *(pytest.param(number, marks=pytest.mark.all) for number in range(1, 5))])
 def test_other_modes_are_exact_or_refused(captured: Captured, session: SparkSession, number: int) -> None:
     """Never another value: what a mode loses is refused by name, or makes its record unfit."""

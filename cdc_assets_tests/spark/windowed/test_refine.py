@@ -24,6 +24,8 @@ from spark.windowed.declared_windows import Measure, WindowedSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 
 def play(session: SparkSession, folder: Path, seed: int, cuts: int) -> None:
     lake, history = Lake(session, folder, form=("json", "topic")), History(seed)

@@ -22,6 +22,8 @@ from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 HOPPING: dict[str, Any] = {
     **{"name": "hopping", "event_time": "sold_at", "size": "1h", "every": "20m", "by": ["city", "kind"]},
     "measures": {

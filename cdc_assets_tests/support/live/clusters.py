@@ -1,12 +1,11 @@
-"""Two Kafka clusters with MirrorMaker 2 between them, from the stack's own components: the smallest real mirror."""
+"""Two Kafka clusters with MirrorMaker 2 between them: the smallest real mirror."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
@@ -14,13 +13,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from cdc_assets.registry.models import Source
 from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets.resources.platform import Platform
-from cdc_assets.stack.components.kafka import KafkaBroker
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.ports import assign
-from cdc_assets.stack.site import Site
-from cdc_assets_tests.support.lake.jvm import locked_jars
-from cdc_assets_tests.support.live.live_source import Part
-from cdc_assets_tests.support.servers.quick_worker import QuickWorker
+from cdc_assets_tests.support.live.cdc import Lake
+from cdc_assets_tests.support.live.live_source import LiveSource
 
 
 @dataclass
@@ -102,18 +97,14 @@ def until(condition: Callable[[], bool], seconds: float = 120) -> None:
 
 
 @contextmanager
-def two_clusters(folder: Path) -> Iterator[Clusters]:
-    """Started for one module of tests."""
-    locked_jars("kafka")
-    home = Home(folder / "home").create()
-    parts = ("core-kafka", "core-kafka-controller", "lake-kafka", "lake-kafka-controller", "lake-connect")
-    site = Site(home, assign(parts, {}))
-    components = (KafkaBroker(site, "core", 1), KafkaBroker(site, "lake", 1), QuickWorker(site, "lake"))
-    with ExitStack() as stack:
-        for part in map(Part, components):
-            stack.callback(part.kill)
-            part.start()
-        core, lake, worker = site.bootstrap("core"), site.bootstrap("lake"), components[2]
-        platform = Platform(core_bootstrap=core, lake_bootstrap=lake, lake_connect_url=worker.url)  # type: ignore[attr-defined]
-        admin = AdminClient({"bootstrap.servers": core, "log_level": 0})
-        yield Clusters(home, platform, admin, Producer({"bootstrap.servers": core, "log_level": 0}))
+def clusters_of(live: LiveSource, lake: Lake) -> Iterator[Clusters]:
+    """The two that the run has already; no mirror of these tests is left behind."""
+    core, url = live.bootstrap, lake.connect.url
+    platform = Platform(core_bootstrap=core, lake_bootstrap=lake.bootstrap, lake_connect_url=url)  # type: ignore[attr-defined]
+    admin = AdminClient({"bootstrap.servers": core, "log_level": 0})
+    before = set(lake.connect.connectors())
+    try:
+        yield Clusters(live.home, platform, admin, Producer({"bootstrap.servers": core, "log_level": 0}))
+    finally:
+        for name in set(lake.connect.connectors()) - before:
+            lake.connect.delete(name)
