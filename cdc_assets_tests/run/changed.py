@@ -26,13 +26,12 @@ def changed_files() -> list[str]:
     Raises:
         CdcAssetsError: this is no clone.
     """
-    files: list[str] = []
-    for command in (["git", "diff", "--name-only", "HEAD"], ["git", "ls-files", "--others", "--exclude-standard"]):
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise CdcAssetsError(f"--changed asks git what has changed, and it says: {done.stderr.strip()}")
-        files += done.stdout.split("\n")
-    return sorted({file for file in files if file})
+    command = ["git", "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CdcAssetsError(f"--changed asks git what has changed, and it says: {done.stderr.strip()}")
+    # Two letters and a blank stand before each name.
+    return sorted(entry[3:] for entry in done.stdout.split("\0") if entry)
 
 
 def touched(files: Iterable[str]) -> tuple[set[str], list[str]]:

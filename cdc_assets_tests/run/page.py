@@ -30,6 +30,7 @@ def summary(minutes: Minutes, before: Mapping[str, Took]) -> list[str]:
     lines += [f"{'':9}({seconds / 60:.1f})  {name}" for name, seconds in minutes.servers.items()]
     lines.append(f"{clock(minutes.seconds)} in all, {minutes.processor / 60:.1f} processor minutes, {minutes.jvms} JVMs started")
     lines += [f"warning: {line}" for line in record.growth(minutes, before)]
+    lines += [f"warning: unsteady, failed beside others and passed alone: {name}" for name in minutes.unsteady]
     return [*lines, *told(minutes.reasons)]
 
 
@@ -73,6 +74,7 @@ def _block(minutes: Minutes, waiting: Sequence[tuple[str, str]], rotated: int, p
         lines.append(f"| {name} | {took.tests} | {took.seconds / 60:.1f} | {took.processor / 60:.1f} |")
     for name, seconds in minutes.servers.items():
         lines.append(f"| {name} | | | {seconds / 60:.1f} |")
+    lines += [f"\nUnsteady: it failed beside others, and passed alone: `{name}`." for name in minutes.unsteady]
     lines += ["", f"The rotation has {rotated} tests. {played} of them have a day on which they passed. The oldest:", ""]
     lines += ["| passed last | test |", "|---|---|"]
     lines += [f"| {at} | `{name.removeprefix('cdc_assets_tests/')}` |" for at, name in waiting]
@@ -82,7 +84,9 @@ def _block(minutes: Minutes, waiting: Sequence[tuple[str, str]], rotated: int, p
 def _minutes(last: Mapping[str, Any]) -> Minutes:
     parts = {name: Took(**row) for name, row in last["parts"].items()}
     tests = {name: Took(**row) for name, row in last["tests"].items()}
-    plain = {key: last[key] for key in ("command", "at", "seconds", "processor", "jvms", "servers", "outcomes", "reasons")}
+    plain = {
+        key: last[key] for key in ("command", "at", "seconds", "processor", "jvms", "servers", "outcomes", "reasons", "unsteady")
+    }
     return Minutes(parts=parts, tests=tests, **plain)
 
 

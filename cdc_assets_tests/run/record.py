@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -49,6 +49,8 @@ class Minutes:
     tests: dict[str, Took] = field(default_factory=dict)
     outcomes: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
+    unsteady: list[str] = field(default_factory=list)
+    """Tests of the rotation that failed beside others, and passed alone."""
 
     def worst(self, count: int) -> list[tuple[str, Took]]:
         """The tests that took the most processor time."""
@@ -65,11 +67,11 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
 
 
 def measured(command: str, parts: Mapping[str, Path]) -> Minutes:
-    """The run whose parts have written these files."""
+    """The run whose parts have written these files; of a test that was played twice the later file counts."""
     minutes = Minutes(command, _now())
     files: dict[str, list[Took]] = defaultdict(list)
-    outcomes: dict[str, int] = defaultdict(int)
-    reasons: dict[str, int] = defaultdict(int)
+    outcomes: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for part, file in parts.items():
         lines = read_lines(file)
         tests = [line for line in lines if "test" in line and line["outcome"] != "left"]
@@ -77,14 +79,14 @@ def measured(command: str, parts: Mapping[str, Path]) -> Minutes:
             took = Took(round(seconds_of(line), 2), line["processor"], 1)
             minutes.tests[line["test"]] = took
             files[line["test"].partition("::")[0]].append(took)
-            outcomes[line["outcome"]] += 1
+            outcomes[line["test"]] = line["outcome"]
             if "reason" in line:
-                reasons[line["reason"]] += 1
+                reasons[line["test"]] = line["reason"]
         whole = next((line for line in lines if "jvms" in line), None)
         sums = _sum(minutes.tests[line["test"]] for line in tests)
         minutes.parts[part] = Took(whole["seconds"], whole["processor"], len(tests)) if whole else sums
     minutes.files = {name: _sum(rows) for name, rows in files.items()}
-    minutes.outcomes, minutes.reasons = dict(outcomes), dict(reasons)
+    minutes.outcomes, minutes.reasons = dict(Counter(outcomes.values())), dict(Counter(reasons.values()))
     return minutes
 
 

@@ -90,6 +90,14 @@ def test_none_begins_that_would_end_behind_the_limit(tmp_path: Path) -> None:
     assert "test_it.py::test_seven" not in minutes.tests
 
 
+def test_of_a_test_that_was_played_again_the_later_file_counts(tmp_path: Path) -> None:
+    for name, outcome in (("first", "failed"), ("again", "passed")):
+        line = {"test": "a", "outcome": outcome, "call": 1.0, "processor": 2.0}
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(line) + "\n")
+    minutes = record.measured("", {name: tmp_path / f"{name}.jsonl" for name in ("first", "again")})
+    assert last_line(minutes) == "1 passed"
+
+
 def test_a_line_that_is_being_written_is_left_out(tmp_path: Path) -> None:
     file = tmp_path / "it.jsonl"
     file.write_text('{"test": "a", "outcome": "passed"}\n{"test": "b", "outc')

@@ -196,7 +196,7 @@ def test_help_for_the_tests_needs_no_environment_and_downloads_nothing(tmp_path:
         command = [sys.executable, "-I", script, str(root), *arguments]
         result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert (result.returncode, result.stderr) == (0, "")
-        assert result.stdout.startswith("Usage: cdc test [--fast | --all] [PYTEST ARGUMENTS]...\n")
+        assert result.stdout.startswith("Usage: cdc test [--fast | --rotate TIME |")
     assert sorted(tmp_path.rglob("*")) == before
 
 
