@@ -16,7 +16,6 @@ import pytest
 from cdc_assets_tests.hostile import seeds
 from cdc_assets_tests.parts import PARTS, is_served, parts_of
 from cdc_assets_tests.run.catalogue import write_catalogue
-from cdc_assets_tests.run.minutes import minutes_of
 
 _SERVERS = frozenset({"java", "postgres", "initdb", "pg_ctl", "mariadbd", "mariadb-install-db", "mysqld", "chromium"})
 
@@ -31,16 +30,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", choices=PARTS, action="append", help=text)
     parser.addoption("--chosen", metavar="FILE", help="only the tests that this file names, a line each")
     parser.addoption("--catalogue", metavar="FILE", help="write all tests that are collected into this file")
-    parser.addoption("--minutes", metavar="FILE", help="append to this file what each test took")
-    parser.addoption("--until", metavar="FILE", help="a time (seconds since 1970), and the seconds of tests: none ends behind it")
     parser.addoption("--ground", metavar="FILE", help="the addresses of servers that run already (run/ground.py)")
     seeds.add_options(parser)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Measure, where it is asked for."""
-    if config.option.minutes:
-        config.pluginmanager.register(minutes_of(Path(config.option.minutes), config.option.until), "minutes")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

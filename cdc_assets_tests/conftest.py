@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, settings
 
 from cdc_assets_tests.chosen import pytest_addoption as pytest_addoption
 from cdc_assets_tests.chosen import pytest_collection_modifyitems as pytest_collection_modifyitems
-from cdc_assets_tests.chosen import pytest_configure as pytest_configure
 from cdc_assets_tests.chosen import pytest_report_collectionfinish as pytest_report_collectionfinish
 from cdc_assets_tests.run.ground import ground_address
 from cdc_assets_tests.support.foreign_project import build_wheel, create_environment

@@ -16,7 +16,7 @@ from cdc_assets.errors import CdcAssetsError
 from cdc_assets_tests.parts import is_served, parts_of
 
 ROOT = Path(__file__).parents[2]
-PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
+PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "cdc_assets_tests.run.minutes")
 
 
 @dataclass(frozen=True)

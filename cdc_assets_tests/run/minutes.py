@@ -1,4 +1,4 @@
-"""What each test takes: `--minutes FILE` appends a line of JSON for each test as it ends, and one for the process.
+"""A plugin of pytest that tells what each test takes: `--minutes FILE` appends a line of JSON for each, and one for the process.
 
 Seconds by the clock of its set-up, call and tear-down, and processor seconds of this process and of all below it. What a fixture
 of the session starts is in the set-up of the test that asked first. The servers of the ground are not below it.
@@ -19,10 +19,18 @@ from cdc_assets_tests.run.processes import Processes
 _MARK = "TESTS_OF_PART"
 
 
-def minutes_of(file: Path, until: str | None) -> Minutes:
-    """The plugin for `--minutes`, and `--until`: a file with `{"until": TIME, "seconds": {TEST: SECONDS}}`."""
-    limit = json.loads(Path(until).read_text(encoding="utf-8")) if until else {}
-    return Minutes(file, limit.get("until"), limit.get("seconds"))
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--minutes` and `--until`."""
+    parser.addoption("--minutes", metavar="FILE", help="append to this file what each test took")
+    limit = 'a file with {"until": SECONDS SINCE 1970, "seconds": {TEST: SECONDS}}: no test begins that would end behind it'
+    parser.addoption("--until", metavar="FILE", help=limit)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure, where it is asked for."""
+    if config.option.minutes:
+        limit = json.loads(Path(config.option.until).read_text(encoding="utf-8")) if config.option.until else {}
+        config.pluginmanager.register(Minutes(Path(config.option.minutes), limit.get("until"), limit.get("seconds")), "minutes")
 
 
 class Minutes:

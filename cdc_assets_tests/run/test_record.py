@@ -58,7 +58,7 @@ def test_seven():
 def lines_of(folder: Path, *options: str) -> Path:
     """What pytest writes of these tests."""
     (folder / "test_it.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "cdc_assets_tests.chosen", "-q"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "cdc_assets_tests.run.minutes", "-q"]
     command += [f"--minutes={folder / 'it.jsonl'}", "--rootdir", str(folder), *options, str(folder / "test_it.py")]
     done = subprocess.run(command, cwd=folder, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout + done.stderr

@@ -72,7 +72,7 @@ def test_parts_are_whole_files_and_shares_are_of_like_length(tmp_path: Path) -> 
 
 
 def test_the_fast_ones_are_shared_out_by_files(tmp_path: Path) -> None:
-    one, two = (set(step.command[7:]) for step in parts.fast_steps(tmp_path))
+    one, two = (set(step.command[len(parts.PYTEST) + 2 :]) for step in parts.fast_steps(tmp_path))
     assert not one & two
     assert one | two == {str(file) for file in (parts.ROOT / "cdc_assets_tests").rglob("test_*.py")}
 
