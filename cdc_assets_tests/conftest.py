@@ -16,6 +16,10 @@ from cdc_assets_tests.chosen import pytest_report_collectionfinish as pytest_rep
 from cdc_assets_tests.run.ground import ground_address
 from cdc_assets_tests.support.foreign_project import build_wheel, create_environment
 from cdc_assets_tests.support.lake.jvm import kafka_broker, spark_connect
+from cdc_assets_tests.support.lakehouse import lakehouse as lakehouse
+from cdc_assets_tests.support.lakehouse import mariadb_shop as mariadb_shop
+from cdc_assets_tests.support.lakehouse import mysql_plant as mysql_plant
+from cdc_assets_tests.support.lakehouse import pager as pager
 from cdc_assets_tests.support.live.cdc import Cdc, Lake, declared_in, live_lake
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_mysql import LiveMySql

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse
+from cdc_assets_tests.support.lakehouse import ROOT, Lakehouse
 
 House = TypeVar("House", bound=Lakehouse)
 

@@ -15,8 +15,8 @@ from typing import Any, cast
 import pytest
 
 from cdc_assets.stack.home import Home
-from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse
 from cdc_assets_tests.e2e.source_rows import silver_rows, source_rows
+from cdc_assets_tests.support.lakehouse import ROOT, Lakehouse
 from cdc_assets_tests.support.servers.apicurio import Apicurio, apicurio
 from cdc_assets_tests.support.servers.login_front import login_front
 

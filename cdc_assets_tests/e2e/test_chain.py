@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse
 from cdc_assets_tests.e2e.source_rows import binlog_rows, current_versions, silver_rows, source_rows
+from cdc_assets_tests.support.lakehouse import ROOT, Lakehouse
 from cdc_assets_tests.support.modes import open_to_others, private_files
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ import httpx
 import pytest
 import yaml
 
-from cdc_assets_tests.e2e.conftest import Lakehouse
 from cdc_assets_tests.e2e.source_rows import silver_rows, source_rows
 from cdc_assets_tests.e2e.webserver import Graphql
 from cdc_assets_tests.support.foreign_project import ForeignProject, create_project
 from cdc_assets_tests.support.lake.jvm import free_port
+from cdc_assets_tests.support.lakehouse import Lakehouse
 
 pytestmark = [pytest.mark.e2e, pytest.mark.all]
 _GIVEN = ("CORE_BOOTSTRAP", "LAKE_BOOTSTRAP", "CORE_CONNECT", "LAKE_CONNECT", "CONNECT_SECRETS", "SPARK_REMOTE", "LAKE")

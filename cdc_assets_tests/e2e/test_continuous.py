@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets_tests.e2e.conftest import Lakehouse, until
 from cdc_assets_tests.e2e.webserver import Graphql
+from cdc_assets_tests.support.lakehouse import Lakehouse, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.all]
 KEEPER, SILVER = "keep_continuous_world", "silver/world/silver_country"

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets_tests.e2e.conftest import Lakehouse
 from cdc_assets_tests.e2e.source_rows import Rows, binlog_rows, silver_rows
 from cdc_assets_tests.programs.mysql import MYSQL
 from cdc_assets_tests.programs.whole_java import WHOLE_JAVA
+from cdc_assets_tests.support.lakehouse import Lakehouse
 from cdc_assets_tests.support.modes import private_files
 from cdc_assets_tests.support.servers.mysql_server import MySqlServer
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse
+from cdc_assets_tests.support.lakehouse import ROOT, Lakehouse
 
 pytestmark = pytest.mark.all
 

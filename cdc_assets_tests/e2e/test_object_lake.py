@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from cdc_assets_tests.e2e.conftest import Lakehouse
 from cdc_assets_tests.e2e.own_lakehouse import own_lakehouse
 from cdc_assets_tests.e2e.source_rows import source_rows
 from cdc_assets_tests.support.lake.delta_reader import read
+from cdc_assets_tests.support.lakehouse import Lakehouse
 
 pytestmark = [pytest.mark.e2e, pytest.mark.all]
 

@@ -14,8 +14,8 @@ import pytest
 
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.ports import HOST
-from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse
 from cdc_assets_tests.e2e.source_rows import silver_rows, source_rows
+from cdc_assets_tests.support.lakehouse import ROOT, Lakehouse
 from cdc_assets_tests.support.live.cdc import REGISTRY, Lake
 from cdc_assets_tests.support.live.live_source import NAME, LiveSource
 from cdc_assets_tests.support.page_blocks import blocks_of

@@ -17,10 +17,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from cdc_assets_tests.e2e.conftest import Lakehouse, until
 from cdc_assets_tests.e2e.source_rows import silver_rows, source_rows
 from cdc_assets_tests.e2e.webserver import Graphql
 from cdc_assets_tests.support.handmade import ALIAS, Handmade, capture_by_hand, carry_by_hand, reader_of
+from cdc_assets_tests.support.lakehouse import Lakehouse, until
 
 pytestmark = pytest.mark.e2e
 

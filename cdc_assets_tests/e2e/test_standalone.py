@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse
 from cdc_assets_tests.e2e.own_lakehouse import own_lakehouse
 from cdc_assets_tests.e2e.source_rows import current_versions, silver_rows, source_rows
+from cdc_assets_tests.support.lakehouse import ROOT, Lakehouse
 from cdc_assets_tests.support.own_stack import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.all]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse
+from cdc_assets_tests.support.lakehouse import ROOT, Lakehouse
 
 pytestmark = pytest.mark.e2e
 

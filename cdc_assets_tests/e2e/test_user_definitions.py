@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets_tests.e2e.conftest import Lakehouse
 from cdc_assets_tests.e2e.webserver import Graphql
+from cdc_assets_tests.support.lakehouse import Lakehouse
 
 pytestmark = pytest.mark.e2e
 GRAPH = "{ assetNodes { assetKey { path } dependencyKeys { path } groupName } }"

@@ -8,9 +8,9 @@ import time
 import pytest
 import yaml
 
-from cdc_assets_tests.e2e.conftest import Lakehouse
 from cdc_assets_tests.e2e.source_rows import silver_rows, source_rows
 from cdc_assets_tests.e2e.webserver import Graphql
+from cdc_assets_tests.support.lakehouse import Lakehouse
 
 pytestmark = pytest.mark.e2e
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets_tests.e2e.conftest import ROOT, Lakehouse, until
 from cdc_assets_tests.e2e.webserver import Graphql
+from cdc_assets_tests.support.lakehouse import ROOT, Lakehouse, until
 from cdc_assets_tests.support.posts import Posts
 from cdc_assets_tests.support.servers.prometheus_server import (
     PrometheusServer,

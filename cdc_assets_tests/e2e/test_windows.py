@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets_tests.e2e.conftest import Lakehouse, until
+from cdc_assets_tests.support.lakehouse import Lakehouse, until
 from cdc_assets_tests.support.servers.mariadb_server import MariaDbServer
 
 pytestmark = pytest.mark.e2e

@@ -57,9 +57,12 @@ def environment_of(home: Home) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def stack(pytestconfig: pytest.Config) -> Iterator[RunningStack]:
-    """Started once for all tests that ask for it."""
-    if shared := pytestconfig.option.stack_home:
+def stack(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Iterator[RunningStack]:
+    """Started once for all tests that ask for it; that of the end-to-end tests, where those are played as well."""
+    shared = pytestconfig.option.stack_home
+    if any("lakehouse" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        shared = request.getfixturevalue("lakehouse").home
+    if shared:
         home = Home(Path(shared))
         with environment_of(home):
             os.environ.update(RunningStack(home).environment)
