@@ -1,4 +1,4 @@
-"""Tables with a column for each name that our code gives, through the chain: silver is the source, and each damage is found.
+"""Tables with columns called as names that our code gives, through the chain: silver is the source, and each damage is found.
 
 The names are read from the code (support.given_names). The oracle is the database itself, beside delta-rs.
 """
@@ -34,12 +34,19 @@ NAMES = taken_names()
 KEY = ("b", "rank", "row")
 PLAIN = [name for name in NAMES if " " not in name]
 """A name with a blank makes a table that tasks without Spark leave alone: of the others they fold."""
-REST = [name for name in PLAIN if name not in KEY]
+EVERYWHERE = ("gone", "cdc_gone", "cdc_micros", "hidden", "c0", "absent", "hash", "bucket", *KEY)
+
+
+def share(part: int, names: list[str] = PLAIN) -> list[str]:
+    """A third of the names, and some of them in each table: a plan of two hundred columns takes Spark minutes."""
+    return [name for place, name in enumerate(names) if place % 3 == part or name in EVERYWHERE]
+
+
 TABLES: dict[str, tuple[list[str], dict[str, Any]]] = {
-    "keyed": (["id", *NAMES], {"history": "scd2"}),
-    "soft": (["id", *PLAIN], {"deletes": "soft"}),
-    "three": ([*KEY, *REST], {}),
-    "whole": (["id", *PLAIN], {"without_key": "multiset"}),
+    "keyed": (["id", *share(0, NAMES)], {"history": "scd2"}),
+    "soft": (["id", *share(1)], {"deletes": "soft"}),
+    "three": ([*KEY, *(name for name in share(2) if name not in KEY)], {}),
+    "whole": (["id", *share(2)], {"without_key": "multiset"}),
 }
 KEYS = {"keyed": ("id",), "soft": ("id",), "three": KEY, "whole": ()}
 ROWS = 24
@@ -110,7 +117,7 @@ def wrong_tables(chain: HostileChain, taken: Taken) -> list[str]:
 def play(chain: HostileChain, taken: Taken) -> None:
     assert wrong_tables(chain, taken) == []
     taken.change()
-    view = chain.compare([f"{taken.schema}__{table}" for table in TABLES if table != "whole"], method=ComparisonMethod(view=True))
+    view = chain.compare([f"{taken.schema}__soft"], method=ComparisonMethod(view=True))
     assert {name: result.sentence() for name, result in view.items() if not result.equal} == {}
     assert chain.not_equal() == {}
     chain.advance()
