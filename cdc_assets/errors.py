@@ -158,6 +158,13 @@ class CaughtUpTimeoutError(CdcAssetsError):
     """The chain did not reach a log position in time."""
 
 
+class NoPlaceError(CdcAssetsError):
+    """No place of a source's log can be named, so nobody can say what the lake has."""
+
+    def __init__(self, source: str, reason: str) -> None:
+        super().__init__(f"{source}: nothing was waited for, since no place of its log has a name: {reason}")
+
+
 class TopicGapError(CdcAssetsError):
     """Records that bronze has not read are gone from a topic, or the topic is another one than before."""
 

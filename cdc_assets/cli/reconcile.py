@@ -29,7 +29,7 @@ from cdc_assets.reconcile.compare import can_reconcile
 from cdc_assets.reconcile.heal import heal
 from cdc_assets.reconcile.method import ComparisonMethod, ComparisonScope
 from cdc_assets.reconcile.result import IN_QUARANTINE, TableResult, not_compared
-from cdc_assets.reconcile.verdict import DIFFERENT, NOT_COMPARED
+from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.loader import load_sources
@@ -88,7 +88,8 @@ def reconcile(
         else:
             _print(results)
     verdicts = {r.verdict for r in results} | {r.history.verdict for r in results if r.history is not None}
-    raise typer.Exit(1 if DIFFERENT in verdicts else 2 if NOT_COMPARED in verdicts else 0)
+    # Whatever is none of the two is not equal either.
+    raise typer.Exit(1 if DIFFERENT in verdicts else 0 if verdicts <= {EQUAL} else 2)
 
 
 def _check_method(asked: _Asked, sources: Sequence[BaseSource]) -> None:

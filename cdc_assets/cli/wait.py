@@ -18,7 +18,7 @@ from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.dagster_answers import DagsterAnswers
-from cdc_assets.volumetry.caught_up import Behind, wait_caught_up
+from cdc_assets.volumetry.caught_up import Awaited, Behind, wait_caught_up
 from cdc_assets.volumetry.complete_versions import complete_versions
 from cdc_assets.volumetry.log_position import LogPosition
 from cdc_assets.volumetry.wait_reasons import wait_reasons
@@ -38,6 +38,8 @@ def wait(
 ) -> None:
     """Wait for the lake to hold what the sources hold now. Exit 1 when it takes longer than --timeout.
 
+    It names the place of the source's log up to which silver is complete. A place that has no name is an error.
+
     The command waits for histories (`history: scd2`) as well. With -o json it names a version of each silver table and
     history that is complete up to the source's position. Readers of several tables read these versions.
     """
@@ -47,8 +49,7 @@ def wait(
     if news := dagster_news():
         # What Dagster does not know is never carried: said now, and not when the time is over.
         print(f"cdc: {news}", file=sys.stderr, flush=True)
-    platform, started = Platform(), time.monotonic()
-    reasons = _Reasons()
+    platform, started, reasons = Platform(), time.monotonic(), _Reasons()
     with status(f"waiting for {', '.join(source.name for source in chosen)}") as say:
 
         def progress(behind: tuple[Behind, ...]) -> None:
@@ -56,18 +57,25 @@ def wait(
             reasons.look(behind)
 
         try:
-            reached = wait_caught_up(platform, chosen, timeout=timeout, with_backup=backup, progress=progress, say=reasons.tell)
+            awaited = Awaited(backup, named=True)
+            reached = wait_caught_up(platform, chosen, timeout=timeout, awaited=awaited, progress=progress, say=reasons.tell)
         except CaughtUpTimeoutError as error:
             reasons.look(reasons.behind, now=True)
             print(f"cdc: {error}", file=sys.stderr)
             raise typer.Exit(1) from None
     seconds = round(time.monotonic() - started, 2)
     if is_data(output):
-        versions = [complete_versions(platform.lake, source, reached[source.name]) for source in chosen]
-        print_document({"seconds": seconds, "sources": {found.source: found.to_json() for found in versions}}, output)
+        _print_versions(platform.lake, chosen, reached, seconds, output)
     else:
         _print_reached(chosen, reached)
         print(f"caught up after {seconds} s")
+
+
+def _print_versions(
+    lake: str, chosen: Iterable[BaseSource], reached: Mapping[str, LogPosition], seconds: float, output: Format
+) -> None:
+    versions = [complete_versions(lake, source, reached[source.name]) for source in chosen]
+    print_document({"seconds": seconds, "sources": {found.source: found.to_json() for found in versions}}, output)
 
 
 def _print_reached(sources: Iterable[BaseSource], reached: Mapping[str, LogPosition]) -> None:

@@ -27,7 +27,7 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.delta_log import silver_rows
 from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.caught_up import Behind, wait_caught_up
+from cdc_assets.volumetry.caught_up import Awaited, Behind, wait_caught_up
 from cdc_assets.volumetry.check_verdicts import CheckVerdict
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def run_main_job(
             if behind:
                 failed.look()
 
-        wait_caught_up(platform, sources, timeout=_CATCH_UP_TIMEOUT, with_backup=True, progress=progress)
+        wait_caught_up(platform, sources, timeout=_CATCH_UP_TIMEOUT, awaited=Awaited(backup=True), progress=progress)
         say("counting every link of every chain")
         counted = _count_links(console, platform, sources)
     return _print_links(tables, platform, sources, arrivals.reached, counted)

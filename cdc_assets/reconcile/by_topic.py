@@ -22,6 +22,7 @@ from cdc_assets.resources.topic_rows.fold import TopicRows
 from cdc_assets.resources.topic_rows.messages import READERS
 from cdc_assets.tables.source_catalogue import catalogue_table
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
+from cdc_assets.volumetry.named_place import offsets_text
 
 
 def compare(
@@ -49,8 +50,7 @@ def _compare(
 
     def carry() -> LogPosition:
         position = carry_to_lake(platform, source, deadline=scope.timeout)
-        places = [f"{topic} {p}:{end}" for topic, ends in sorted(position.offsets.items()) for p, end in sorted(ends.items())]
-        return replace(position, lsn=", ".join(places))
+        return replace(position, lsn=offsets_text(position.offsets))
 
     catalogue = {t.id: catalogue_table(t) for t in kept}
     asked = two_step.TwoStepSource(rows, carry, catalogue, scope.method.view)

@@ -174,6 +174,9 @@ def _in_lake(work: TableComparison, cut: SourceCut, position: LogPosition) -> Ta
         silver_version=work.state.version,
         source_rows=sum(rows for rows, _ in work.source.values()),
         silver_rows=sum(rows for rows, _ in ours.values()),
+        # A bucket that a statement loses on one side is lost on neither by another.
+        counted=cut.count(compared.table.id, compared.text, work.part),
+        set_aside=lake.rows_in_doubt(compared),
         buckets=len({*ours, *work.source}),
         buckets_differing=len(differing),
         share=slice_text(work.part),
@@ -203,6 +206,7 @@ def _two_ranges(work: TableComparison, part: TwoRanges, cut: SourceCut, position
         source_rows=work.in_range.total(),
         silver_rows=ours.compared,
         looked_up=ours.looked_up,
+        set_aside=lake.rows_in_doubt(compared),
         share=part.text,
         not_compared=compared.text.not_compared,
     )

@@ -71,6 +71,11 @@ def of_keys(
     told = [_difference(key, hashes.get(key), rows.get(key), answers[key], duplicates[key]) for key in shown]
     found = [difference for difference in told if difference is not None]
     more = len(keys) - len(shown)
+    # Of a key that was only a matter of the cut bronze speaks: whether it has a row. Of two ranges the source's keys are counted.
+    counted = [key in hashes or result.looked_up is None for key in shown]
+    cleared = [key for key, difference, is_counted in zip(shown, told, counted, strict=True) if is_counted and difference is None]
+    moved = sum((answers[key].bronze_hash is not None) - duplicates[key] for key in cleared)
+    result = replace(result, silver_rows=(result.silver_rows or 0) + moved)
     return _with_differences(result, found, Veil(table.sensitive), text.keys, settled=settled and not more, more=more)
 
 

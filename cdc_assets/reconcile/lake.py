@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cdc_assets import names
 from cdc_assets.errors import DatabaseError
+from cdc_assets.quarantine.quarantined_records import quarantine_records
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.databases.catalogue import CatalogueTable
@@ -89,6 +90,12 @@ def task(compared: ComparedTable, read: Read, position: LogPosition, cut: AnyCut
     files = None if compared.view or not is_small(state) else plain_table(spec.path, state.version)
     base = Base(state.version, state.folded, committed, tail, lake.bootstrap, lake.login, compared.view, files)
     return Task(spec, base, cut, part, text.without)
+
+
+def rows_in_doubt(compared: ComparedTable) -> int:
+    """Open records in quarantine of which no later event says the row."""
+    records = quarantine_records(compared.platform.lake, compared.source, compared.table)
+    return sum(record.facts["superseded_by"] is None for record in records)
 
 
 def is_small(state: SilverState) -> bool:

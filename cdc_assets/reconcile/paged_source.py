@@ -7,8 +7,6 @@ table of the source (`reconciliation: {marker: schema.table}`).
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections.abc import Sequence
 
 from cdc_assets import names
@@ -17,14 +15,13 @@ from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
 from cdc_assets.reconcile.result import TableResult, not_compared
 from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.rows.open import open_reader
 from cdc_assets.resources.rows.paged import PagedRows
 from cdc_assets.tables.source_catalogue import catalogue_of
-from cdc_assets.volumetry.log_position import LogPosition, topics_to_lake
-from cdc_assets.volumetry.marker_row import mark
+from cdc_assets.volumetry.log_position import LogPosition
+from cdc_assets.volumetry.named_place import carry_by_marker_table
 
 
 def compare(
@@ -32,15 +29,11 @@ def compare(
 ) -> dict[str, TableResult]:
     """By short table name; what stands in the way is a result as well."""
     try:
-        reader, marker = open_reader(source.database), _marker(source)
+        reader = open_reader(source.database)
+        _refuse_without_marker(source)
 
         def carry() -> LogPosition:
-            until = time.monotonic() + scope.timeout
-            return LogPosition(
-                told := f"position-{uuid.uuid4()}",
-                mark(platform.core_kafka(source.cluster), source, reader, marker, told, until),
-                topics_to_lake(platform, source, until),
-            )
+            return carry_by_marker_table(platform, source, scope.timeout)
 
         catalogue = catalogue_of(platform, source, tables)
         asked = two_step.TwoStepSource(PagedRows(reader), carry, catalogue, scope.method.view)
@@ -49,11 +42,9 @@ def compare(
         return {names.table_name(table): not_compared(source, table, str(error), method="two-step") for table in tables}
 
 
-def _marker(source: UnaskedSource) -> TableId:
-    marker = source.reconciliation.marker
-    if marker is None:
+def _refuse_without_marker(source: UnaskedSource) -> None:
+    if source.reconciliation.marker is None:
         raise DatabaseError(
             f"source {source.name} declares no marker table, so nobody knows when the lake has what its rows show: make one with "
             "a column id varchar(100) primary key, declare it (reconciliation: {marker: schema.table}), and cdc apply"
         )
-    return parse_table(marker)

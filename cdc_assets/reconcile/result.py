@@ -55,12 +55,16 @@ class TableResult(ComparisonResult):
     `history` is what the proof of the table's history found, where it has one (cdc reconcile).
     `method` is `two-step` where the source tells no exact moment: `suspects` were read again, `in_flight` are those that are
     neither cleared nor confirmed.
+    `counted` are the source's rows by a statement of its own, and `set_aside` the records in quarantine that leave rows in doubt.
+    Whichever way the rows were compared, no table is called equal against these figures (doubts_of_equality).
     """
 
     snapshot: str = ""
     lsn: str = ""
     source_rows: int | None = None
     silver_rows: int | None = None
+    counted: int | None = None
+    set_aside: int = 0
     looked_up: int | None = None
     buckets: int = 0
     buckets_differing: int = 0
@@ -69,6 +73,11 @@ class TableResult(ComparisonResult):
     suspects: int = 0
     in_flight: int = 0
     history: HistoryResult | None = None
+
+    def __post_init__(self) -> None:
+        if self.equal and (doubts := doubts_of_equality(self)):
+            object.__setattr__(self, "verdict", NOT_COMPARED)
+            object.__setattr__(self, "reason", f"no row was found to differ, but {'; '.join(doubts)}")
 
     def to_json(self) -> dict[str, Any]:
         """What `-o json` prints of one table's comparison."""
@@ -100,6 +109,23 @@ class TableResult(ComparisonResult):
         still = " still" if self.earlier else ""
         differ = "differs" if self.keys_differing == 1 else "differ"
         return f"{quantity(self.keys_differing, 'key')}{still} {differ} {at}{part}: {told}{buckets}{left_out}"
+
+
+def doubts_of_equality(result: TableResult) -> list[str]:
+    """Why a table of which no difference was found is not to be called equal; none where it may be.
+
+    Rows that are read in two steps come and go between them: each that does is a suspect.
+    """
+    source, silver = result.source_rows or 0, result.silver_rows or 0
+    found = []
+    if abs(source - silver) > (result.suspects if result.method == "two-step" else 0):
+        found.append(f"{quantity(source, 'row', form=',')} were compared of the source, and {silver:,} of silver")
+    if result.counted is not None and result.counted != source:
+        found.append(f"the source's sums are of {quantity(source, 'row', form=',')}, and it counts {result.counted:,}")
+    if result.set_aside:
+        told = quantity(result.set_aside, "record")
+        found.append(f"{told} in quarantine leave{'s' if result.set_aside == 1 else ''} rows in doubt (cdc quarantine list)")
+    return found
 
 
 def not_compared(source: BaseSource, table: Table, reason: str, *, method: str = "cut") -> TableResult:

@@ -160,6 +160,7 @@ class _Table:
             lsn=self.places[-1],
             source_rows=look.source_rows,
             silver_rows=look.silver_rows,
+            set_aside=lake.rows_in_doubt(self._in_lake(text)),
             buckets=look.buckets,
             buckets_differing=look.differing,
             share=slice_text(self.part),
@@ -181,8 +182,10 @@ class _Table:
         read = lake.states(self.platform, self.source, self.table)
         position = self.carry()
         self.places.append(position.lsn)
-        compared = lake.ComparedTable(self.platform, self.source, self.table, text, self.view)
-        return lake.task(compared, read, position, Everything(), self.part)
+        return lake.task(self._in_lake(text), read, position, Everything(), self.part)
+
+    def _in_lake(self, text: RowText) -> lake.ComparedTable:
+        return lake.ComparedTable(self.platform, self.source, self.table, text, self.view)
 
     def _first_look(self, text: RowText) -> _Look:
         """Step one: sums by bucket, and the keys of the buckets that differ."""
@@ -196,7 +199,9 @@ class _Table:
         ours = self.platform.spark().run(job.digest, task)
         differing = sorted(b for b in {*theirs, *ours} if theirs.get(b) != ours.get(b))
         look = self._look_at(text, task, differing) if differing else _Look()
-        rows, held = (sum(count for count, _ in side.values()) for side in (theirs, ours))
+        # Buckets that differ were read again: the rows are those that were compared.
+        alike = sum(count for bucket, (count, _) in theirs.items() if bucket not in {*differing})
+        rows, held = alike + look.source_rows, alike + look.silver_rows
         return _Look(look.suspects, rows, held, len({*theirs, *ours}), len(differing))
 
     def _look_at(

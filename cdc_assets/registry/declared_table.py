@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.identifiers import refuse_own_names
 
 
 class DeclaredTable(Table):
@@ -23,4 +24,5 @@ class DeclaredTable(Table):
         unknown = [key for key in self.keys or () if self.columns and key not in self.columns]
         if unknown:
             raise ValueError(f"keys that are not among the columns {', '.join(self.columns)}: {', '.join(unknown)}")
+        refuse_own_names(name for name in self.columns if name not in self.except_column_list)
         return self

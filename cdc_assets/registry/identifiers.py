@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from cdc_assets.quantity import quantity
 from spark.delta.identifiers import double_quote
+from spark.schema.own_names import OWN_PREFIX, is_own_name
 
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".\s][^".]*)')
 
@@ -51,6 +52,16 @@ def parse_table(text: str) -> TableId:
     if len(parts) != 2:
         raise ValueError(f"a table is named schema.table, this has {quantity(len(parts), 'part')}")
     return TableId(parts[0], parts[1])
+
+
+def refuse_own_names(names: Iterable[str]) -> None:
+    """Declared columns called as statements of ours call what stands beside them, or as silver's own.
+
+    Raises:
+        ValueError: there are some.
+    """
+    if taken := [name for name in names if is_own_name(name)]:
+        raise ValueError(f"columns {', '.join(taken)}: silver's own columns, and names that begin with {OWN_PREFIX}, are taken")
 
 
 def case_twins(names: Iterable[str]) -> Iterator[str]:

@@ -59,7 +59,7 @@ def compare_tables(first: tuple[str, int], second: tuple[str, int], *, leave_out
         for where in _slices(rows, _POSITION in columns):
             for number, (mine, other) in enumerate((("a", "b"), ("b", "a"))):
                 found = pa.table(asked.execute(_difference(columns, where, mine, other)).read_all())
-                only[number] += sum(found["cdc_count"].to_pylist())
+                only[number] += sum(found["_cdc_count"].to_pylist())
                 examples += [f"{mine}: {row}" for row in found.slice(0, _SHOWN - len(examples) // 2).to_pylist()]
     except (DeltaError, FileNotFoundError, OSError) as error:
         raise RestoreError(f"{first[0]} at version {first[1]} cannot be compared: {str(error)[:300]}") from error
@@ -82,6 +82,6 @@ def _difference(columns: list[str], where: str, mine: str, other: str) -> str:
     listed = ", ".join(double_quote(name) for name in columns)
 
     def count(table: str) -> str:
-        return f"SELECT {listed}, count(*) AS cdc_count FROM {table} WHERE {where} GROUP BY {listed}"
+        return f"SELECT {listed}, count(*) AS _cdc_count FROM {table} WHERE {where} GROUP BY {listed}"
 
     return f"{count(mine)} EXCEPT {count(other)}"

@@ -7,6 +7,7 @@ the one after a commit with the next heartbeat, which Debezium sends when anothe
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import cast
 
 from cdc_assets import names
@@ -15,7 +16,7 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.binlog_database import BinlogDatabase
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
-from cdc_assets.volumetry.log_position import CarriedPlace, LogMarker
+from cdc_assets.volumetry.log_position import LOOK_SECONDS, CarriedPlace, LogMarker, connector_look
 from spark.positions.commit_place import in_binlog
 
 _POLL_SECONDS = 0.2
@@ -23,20 +24,33 @@ _POLL_SECONDS = 0.2
 _MARK_SECONDS = 1.0
 
 
-def await_binlog(source: BaseSource, marker: str, database: BinlogDatabase, connect: ConnectClient, until: float) -> str:
+def await_binlog(
+    source: BaseSource,
+    marker: str,
+    database: BinlogDatabase,
+    connect: ConnectClient,
+    until: float,
+    say: Callable[[str], None] = lambda _: None,
+) -> str:
     """Wait until the connector has stored an offset behind everything committed before the call; the position.
+
+    `say` is told now and then why the connector does not run.
 
     Raises:
         CaughtUpTimeoutError: when it did not in time.
     """
     first = database.emit_marker(marker)
     target = BinlogPosition.of(*first.rsplit(":", 1))
-    marked = time.monotonic()
+    marked = looked = time.monotonic()
     name = names.connector_name(source)
+    look = connector_look(say, connect, name)
     while not ((at := connector_position(connect, name)) and at >= target):
         if time.monotonic() > until:
-            where = at.text if at else "nowhere"
-            raise CaughtUpTimeoutError(f"{source.name}: connector {name} is at {where}, not yet at {first}; ./cdc status")
+            told = f"{source.name}: connector {name} is at {at.text if at else 'nowhere'}, not yet at {first}; ./cdc status"
+            raise CaughtUpTimeoutError("; ".join(filter(None, (told, look()))))
+        if time.monotonic() - looked > LOOK_SECONDS:
+            look()
+            looked = time.monotonic()
         if time.monotonic() - marked > _MARK_SECONDS:
             database.emit_marker(marker)
             marked = time.monotonic()
@@ -48,7 +62,8 @@ def carry_by_offsets(marker: LogMarker) -> CarriedPlace:
     """See log_position: the connector's offsets tell where it is."""
     assert marker.connect is not None, "a place of a binlog is told by the connector's offsets"
     database = cast(BinlogDatabase, marker.database)
-    lsn = await_binlog(marker.source, marker.name, database, marker.connect, marker.limit.until)
+    limit = marker.limit
+    lsn = await_binlog(marker.source, marker.name, database, marker.connect, limit.until, limit.say)
     return CarriedPlace(lsn, in_binlog(lsn, BinlogPosition.of(*lsn.rsplit(":", 1)).in_positions))
 
 

@@ -13,6 +13,7 @@ from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed, silver_positions
 from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
+from cdc_assets.volumetry.named_place import carry_named
 from cdc_assets.volumetry.uncaptured_tables import Unheard, rows_without_records, still_unheard
 from spark.delta.commits import Committed, CommittedTopic
 
@@ -32,12 +33,24 @@ class Behind:
     layer: str
 
 
+@dataclass(frozen=True)
+class Awaited:
+    """What is waited for besides silver and histories: the `backup`. `named`: each position is one that people are told
+    (named_place); without it a source that is asked for none is what its topics hold."""
+
+    backup: bool = False
+    named: bool = False
+
+
+SILVER = Awaited()
+
+
 def wait_caught_up(
     platform: Platform,
     sources: tuple[BaseSource, ...],
     *,
     timeout: float,
-    with_backup: bool = False,
+    awaited: Awaited = SILVER,
     progress: Callable[[tuple[Behind, ...]], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, LogPosition]:
@@ -46,13 +59,13 @@ def wait_caught_up(
     `progress` is told after each look which tables are behind, `say` which connector stands in the way.
 
     Raises:
+        NoPlaceError: a position was to be named, and has no name.
         CaughtUpTimeoutError: naming the tables that are behind, and in which layer.
     """
     until, pause = time.monotonic() + timeout, _FIRST_POLL_SECONDS
     unheard = {source.name: _silent_tables(platform, source) for source in sources}
-    positions = {
-        source.name: carry_to_lake(platform, source, deadline=max(1.0, until - time.monotonic()), say=say) for source in sources
-    }
+    carry = carry_named if awaited.named else carry_to_lake
+    positions = {source.name: carry(platform, source, deadline=max(1.0, until - time.monotonic()), say=say) for source in sources}
     waiting: set[tuple[str, str]] | None = None
     while True:
         behind = tuple(
@@ -60,7 +73,7 @@ def wait_caught_up(
             for source in sources
             for late in (
                 *_behind_source(platform, source, unheard, say),
-                *behind_position(platform, source, positions[source.name], with_backup=with_backup, only=waiting),
+                *behind_position(platform, source, positions[source.name], with_backup=awaited.backup, only=waiting),
             )
         )
         # A position that was reached stays reached.

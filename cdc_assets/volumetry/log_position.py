@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cdc_assets.resources.platform import Platform
 
 _FIRST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.2, 1.0
-_LOOK_SECONDS = 5.0
+LOOK_SECONDS = 5.0
 Say = Callable[[str], None]
 Look = Callable[[], str]
 
@@ -190,7 +190,7 @@ def carry_by_marker(marker: LogMarker) -> CarriedPlace:
         has_come,
         marker.limit.until,
         f"{marker.source.name}: the marker written to its log did not arrive in topic {topic}; ./cdc status",
-        _connector_look(marker.limit.say, marker.connect, names.connector_name(marker.source)),
+        connector_look(marker.limit.say, marker.connect, names.connector_name(marker.source)),
     )
     return CarriedPlace(lsn, _commit_before(said[0]))
 
@@ -210,7 +210,7 @@ def _await_mirror(
         has_passed,
         until,
         f"{source.name}: the mirror connector {name} did not follow; ./cdc status",
-        _connector_look(say, connect, name),
+        connector_look(say, connect, name),
     )
 
 
@@ -244,7 +244,7 @@ def _commit_before(event: Mapping[str, Any]) -> CommitPlace | None:
     return None if last is None else behind_commit(int(last))
 
 
-def _connector_look(say: Say, connect: ConnectClient | None, name: str) -> Look:
+def connector_look(say: Say, connect: ConnectClient | None, name: str) -> Look:
     """Asks Connect why nothing comes, and tells it at once: a stopped connector does not go on by being waited for."""
 
     def look() -> str:
@@ -264,7 +264,7 @@ def _await(condition: Callable[[], bool], until: float, failure: str, look: Look
     while not condition():
         if time.monotonic() > until:
             raise CaughtUpTimeoutError("; ".join(filter(None, (failure, look()))))
-        if time.monotonic() > looked + _LOOK_SECONDS:
+        if time.monotonic() > looked + LOOK_SECONDS:
             look()
             looked = time.monotonic()
         time.sleep(pause)

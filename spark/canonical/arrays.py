@@ -12,11 +12,11 @@ def array_of(element: Form, *, of_rows: bool = False) -> Form:
     """An array of these elements; NULL among them is `N`. `of_rows`: they are, or may be, of a row type."""
 
     def sql(column: str) -> str:
-        value = f"coalesce({prefix_length_sql('(' + element.sql('e') + ')')}, 'N')"
+        value = f"coalesce({prefix_length_sql('(' + element.sql('_cdc_e') + ')')}, 'N')"
         # Of a row type unnest() gives the fields, and not the value.
-        rows = f"generate_subscripts({column}, 1) i(o), LATERAL (SELECT ({column})[o] AS e) x"
-        items = rows if of_rows else f"unnest({column}) WITH ORDINALITY x(e, o)"
-        listed = f"SELECT concat(count(*), '[', string_agg({value}, ',' ORDER BY o), ']') FROM {items}"
+        rows = f"generate_subscripts({column}, 1) i(_cdc_o), LATERAL (SELECT ({column})[_cdc_o] AS _cdc_e) x"
+        items = rows if of_rows else f"unnest({column}) WITH ORDINALITY x(_cdc_e, _cdc_o)"
+        listed = f"SELECT concat(count(*), '[', string_agg({value}, ',' ORDER BY _cdc_o), ']') FROM {items}"
         return f"CASE WHEN {is_there(column)} THEN ({listed}) END"
 
     def lake(column: Expression) -> Expression:

@@ -42,7 +42,8 @@ def _range(column: str) -> str:
 
 
 def _multirange(column: str) -> str:
-    each = f"SELECT string_agg({_range_in_utc('r')}, ',' ORDER BY o) FROM unnest({column}) WITH ORDINALITY x(r, o)"
+    items = f"unnest({column}) WITH ORDINALITY x(_cdc_r, _cdc_o)"
+    each = f"SELECT string_agg({_range_in_utc('_cdc_r')}, ',' ORDER BY _cdc_o) FROM {items}"
     return prefix_length_sql(f"(CASE WHEN {column} IS NOT NULL THEN concat('{{', ({each}), '}}') END)")
 
 

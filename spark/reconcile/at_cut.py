@@ -99,10 +99,9 @@ class AtCut:
         if missing := [name for name in self._columns.unheld if name not in self.without]:
             raise NotComparableError(f"silver has no column {', '.join(missing)} yet: run it again once silver has folded on")
         if self._view is not None:
-            marked = _with_mark(self._view.rows)
-            return self._columns.of_source(replace(self._view, rows=marked).in_slots(*META, "gone"))
-        table = _with_mark(self._read_silver())
-        return self._columns.of_source(self._columns.of_table(table, *META, "gone"))
+            return self._columns.of_source(self._view.in_slots(*META, _mark_of_gone(self._view.rows)))
+        table = self._read_silver()
+        return self._columns.of_source(self._columns.of_table(table, *META, _mark_of_gone(table)))
 
     def _read_silver(self) -> DataFrame:
         if self.base.plain is not None:
@@ -257,10 +256,10 @@ class AtCut:
         return keyed.groupBy("key").agg(sf.coalesce(newest > folded, sf.lit(False)).alias("set_aside"))
 
 
-def _with_mark(table: DataFrame) -> DataFrame:
-    """The table with `gone`: whether a row is marked as deleted."""
+def _mark_of_gone(table: DataFrame) -> Expression:
+    """Whether a row is marked as deleted: named once the table's own columns are c0, c1, ..., since one may be `gone`."""
     marked = sf.coalesce(sf.col(DELETED), sf.lit(False)) if DELETED in table.columns else sf.lit(False)
-    return table.withColumn("gone", marked)
+    return marked.alias("gone")
 
 
 def _as_changes(rows: DataFrame) -> DataFrame:

@@ -76,6 +76,10 @@ class OwnOrder:
         """The columns, as ORDER BY takes them."""
         return ", ".join(self.dialect.quote(name) for name in self.names)
 
+    def columns_of(self, rows: str) -> str:
+        """The same of the rows that a statement calls so: a bare name may be that of what is selected."""
+        return ", ".join(f"{rows}.{self.dialect.quote(name)}" for name in self.names)
+
     def _literals(self, values: Sequence[int | str] | None) -> list[str] | None:
         if values is None:
             return None

@@ -165,12 +165,8 @@ class RowText:
         return tuple(str(value) for value in self.key_values(texts))
 
     def key_values_sql(self) -> str:
-        """The canonical texts of the key's columns, one by one.
-
-        Named, since `amount::text` would be called amount, and ORDER BY amount would order by it.
-        """
-        quoted = self.dialect.quote
-        return ", ".join(f"{self.forms[key].sql(quoted(key))} AS {quoted(f'text of {key}')}" for key in self.keys)
+        """The canonical texts of the key's columns, one by one."""
+        return ", ".join(self.forms[key].sql(self.dialect.quote(key)) for key in self.keys)
 
     def key_values(self, texts: Sequence[str | None]) -> tuple[str | None, ...]:
         """Those without their lengths."""

@@ -40,8 +40,8 @@ def of_chosen(rows: DataFrame, keys: DataFrame | None) -> DataFrame:
     """The rows of these keys; all where none is chosen."""
     if keys is None:
         return rows
-    wanted = keys.select(*[sf.col(quote(name)).alias(f"w_{i}") for i, name in enumerate(keys.columns)])
-    same = [sf.col(quote(name)).eqNullSafe(sf.col(f"w_{i}")) for i, name in enumerate(keys.columns)]
+    wanted = keys.select(*[sf.col(quote(name)).alias(f"_cdc_w{i}") for i, name in enumerate(keys.columns)])
+    same = [sf.col(quote(name)).eqNullSafe(sf.col(f"_cdc_w{i}")) for i, name in enumerate(keys.columns)]
     return rows.join(sf.broadcast(wanted), all_of(same), "left_semi")
 
 

@@ -151,12 +151,12 @@ def _merge_keys(
     folded, mark = known
     view, operation_id = f"cdc_replay_{uuid.uuid4().hex}", uuid.uuid4().hex
     columns = [quote(name) for name in made.columns]
-    rows = made.withColumn("cdc_gone", sf.lit(False))
-    rows = rows.unionByName(keys.withColumn("cdc_gone", sf.lit(True)), allowMissingColumns=True)
+    rows = made.withColumn("_cdc_gone", sf.lit(False))
+    rows = rows.unionByName(keys.withColumn("_cdc_gone", sf.lit(True)), allowMissingColumns=True)
     same = " AND ".join(f"t.{quote(key)} <=> s.{quote(key)}" for key in live.keys)
     sql = (
-        f"MERGE INTO {table_at(live.path)} t USING {view} s ON s.cdc_gone AND {same} WHEN MATCHED THEN DELETE "
-        f"WHEN NOT MATCHED AND NOT s.cdc_gone THEN INSERT ({', '.join(columns)}) "
+        f"MERGE INTO {table_at(live.path)} t USING {view} s ON s._cdc_gone AND {same} WHEN MATCHED THEN DELETE "
+        f"WHEN NOT MATCHED AND NOT s._cdc_gone THEN INSERT ({', '.join(columns)}) "
         f"VALUES ({', '.join(f's.{name}' for name in columns)})"
     )
     metadata = silver_metadata(operation_id, folded, {}, replay=mark.to_dict())

@@ -13,8 +13,9 @@ from spark.delta.identifiers import quote, refuse_case_twins, table_at
 from spark.delta.log import Commit
 from spark.errors import SchemaMismatchError
 from spark.schema.evolution import MAPPING, check_portable, need_mapping, set_properties
+from spark.schema.own_names import is_own_name
 from spark.silver.changes import slot
-from spark.specs import DELETED, META, OWN_COLUMNS, Column, SilverSpec
+from spark.specs import DELETED, META, Column, SilverSpec
 from spark.types.type_rules import lake_type
 
 DELETION_VECTORS_FROM = 64 << 20
@@ -45,7 +46,7 @@ def _columns(spec: SilverSpec) -> list[Expression]:
 def check_names(spec: SilverSpec) -> None:
     """Names that cannot live in one table, before anything is read."""
     names = [c.name for c in spec.columns]
-    taken = sorted({n for n in names if n.lower() in OWN_COLUMNS})
+    taken = sorted(filter(is_own_name, {*names}))
     if taken:
         raise SchemaMismatchError(
             f"table {spec.table}: columns {taken} have names that silver uses itself; exclude or rename them in the source"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -54,7 +55,7 @@ class ViewRows:
     spec: SilverSpec
     truncated: str | None
 
-    def in_slots(self, *more: str) -> DataFrame:
+    def in_slots(self, *more: str | Expression) -> DataFrame:
         """The same in the columns of changes, with `more` of the view's own."""
         return self.rows.select(*[sf.col(quote(c.name)).alias(slot(i)) for i, c in enumerate(self.spec.columns)], *more)
 

@@ -15,6 +15,6 @@ POSITION = "_cdc_position"
 def newest_per_key(changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """One row per key, that of the highest position; `changes` has no NULL in a key and none in its positions."""
     changes = sort_rows(changes, [POSITION])
-    ranked = changes.select(list(keys)).append_column("rank", pa.array(np.arange(changes.num_rows)))
-    last = ranked.group_by(list(keys), use_threads=False).aggregate([("rank", "max")])
-    return changes if last.num_rows == changes.num_rows else changes.take(last["rank_max"].combine_chunks())
+    ranked = changes.select(list(keys)).append_column("_cdc_rank", pa.array(np.arange(changes.num_rows)))
+    last = ranked.group_by(list(keys), use_threads=False).aggregate([("_cdc_rank", "max")])
+    return changes if last.num_rows == changes.num_rows else changes.take(last["_cdc_rank_max"].combine_chunks())

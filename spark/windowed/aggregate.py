@@ -15,26 +15,29 @@ from spark.delta.identifiers import quote
 from spark.windowed.declared_windows import END, FINAL, START, Measure, WindowedSpec
 
 _SECOND = 1_000_000
-_AT = "cdc_event_micros"
+_AT = "_cdc_event_micros"
+WINDOW = "_cdc_window_start"
+"""Where a row's window begins: a measure may be of a column `window_start`."""
 
 
 def with_windows(rows: DataFrame, spec: WindowedSpec) -> DataFrame:
-    """Each row once per window that it is in, with `window_start`; a row without an event time is in none."""
+    """Each row once per window that it is in, with the begin of that in `WINDOW`; a row without an event time is in none."""
     micros = sf.unix_micros(sf.col(quote(spec.event_time)).cast("timestamp"))
     every, count = sf.lit(spec.every * _SECOND).cast("bigint"), spec.size // spec.every
     latest = sf.col(_AT) - sf.pmod(sf.col(_AT), every)
     starts = sf.transform(sf.sequence(sf.lit(0), sf.lit(count - 1)), lambda back: sf.timestamp_micros(latest - back * every))
     timed = rows.withColumn(_AT, micros).where(sf.col(_AT).isNotNull())
-    return timed.withColumn(START, sf.explode(starts)).drop(_AT)
+    return timed.withColumn(WINDOW, sf.explode(starts)).drop(_AT)
 
 
 def results(rows: DataFrame, spec: WindowedSpec) -> DataFrame:
     """One row per key and window (`with_windows`): keys, start, end, measures."""
     types = {field.name: field.dataType for field in rows.schema.fields}
     measures = [_figure(measure, types.get(measure.column)).alias(measure.name) for measure in spec.measures]
-    found = rows.groupBy(*[quote(name) for name in spec.keys]).agg(*measures)
-    end = sf.timestamp_micros(sf.unix_micros(START) + spec.size * _SECOND).alias(END)
-    return found.select(*[quote(name) for name in spec.keys], end, *[quote(measure.name) for measure in spec.measures])
+    by = [quote(name) for name in spec.by]
+    found = rows.groupBy(*by, WINDOW).agg(*measures)
+    end = sf.timestamp_micros(sf.unix_micros(WINDOW) + spec.size * _SECOND).alias(END)
+    return found.select(*by, sf.col(WINDOW).alias(START), end, *[quote(measure.name) for measure in spec.measures])
 
 
 def watermark_of(rows: DataFrame, spec: WindowedSpec) -> tuple[int | None, int]:

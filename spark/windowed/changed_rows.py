@@ -22,8 +22,8 @@ from spark.errors import SpecError
 from spark.lake.folder import open_folder
 from spark.lake.place import is_reached
 from spark.specs import DELETED
-from spark.windowed.aggregate import with_windows
-from spark.windowed.declared_windows import WindowedSpec
+from spark.windowed.aggregate import WINDOW, with_windows
+from spark.windowed.declared_windows import START, WindowedSpec
 
 MOST_FILES = 5_000
 """Of more, all rows are looked at."""
@@ -41,8 +41,9 @@ def silver_rows(session: SparkSession, spec: WindowedSpec, version: int) -> Data
         raise SpecError(f"{what}; it has {', '.join(rows.columns)}")
     if DELETED in rows.columns:
         rows = rows.where(~sf.coalesce(sf.col(DELETED), sf.lit(False)))
-    file = sf.element_at(sf.split(sf.col("_metadata.file_path"), "/"), -1)
-    return rows.select(*[sf.col(quote(name)) for name in spec.read], file.alias("cdc_file"))
+    # The table itself may have a column of that name.
+    file = sf.element_at(sf.split(rows.metadataColumn("_metadata").getField("file_path"), "/"), -1)
+    return rows.select(*[sf.col(quote(name)) for name in spec.read], file.alias("_cdc_file"))
 
 
 def file_changes(spec: WindowedSpec, after: int, upto: int) -> list[str] | None:
@@ -79,8 +80,9 @@ def window_changes(session: SparkSession, spec: WindowedSpec, files: list[str], 
 
     def of(version: int) -> DataFrame:
         rows = silver_rows(session, spec, version)
-        return rows.where(sf.col("cdc_file").isin(files)).select(*names)
+        return rows.where(sf.col("_cdc_file").isin(files)).select(*names)
 
     before, now = of(after), of(upto)
     either = before.exceptAll(now).unionByName(now.exceptAll(before))
-    return with_windows(either, spec).select(*[quote(name) for name in spec.keys]).distinct()
+    begins = sf.col(WINDOW).alias(START)
+    return with_windows(either, spec).select(*[quote(name) for name in spec.by], begins).distinct()

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from spark.errors import SpecError
+from spark.schema.own_names import OWN_PREFIX
 from spark.specs import JsonSpec
 
 FUNCTIONS = ("count", "sum", "min", "max", "distinct")
@@ -68,7 +69,7 @@ class WindowedSpec(JsonSpec):
         names = [*self.by, *(measure.name for measure in self.measures)]
         if not self.measures or len(set(map(str.lower, names))) < len(names):
             raise SpecError(f"{what}: there are measures, and each column has a name of its own; got {', '.join(names)}")
-        if taken := [name for name in names if name.lower() in OWN]:
+        if taken := [n for n in names if n.lower() in OWN or (n.lower().startswith(OWN_PREFIX) and n not in self.by)]:
             raise SpecError(f"{what}: the name {', '.join(taken)} is a window's own")
 
     @property

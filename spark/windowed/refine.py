@@ -28,7 +28,7 @@ from spark.delta.log import Commit, history
 from spark.specs import JobResult
 from spark.windowed import aggregate
 from spark.windowed.changed_rows import file_changes, silver_rows, version_mark, window_changes
-from spark.windowed.declared_windows import END, FINAL, WindowedSpec
+from spark.windowed.declared_windows import END, FINAL, START, WindowedSpec
 from spark.windowed.kept_state import KeptResults, state_of_results
 from spark.windowed.written_results import begin_tables, write_changes
 
@@ -88,14 +88,14 @@ def _go_on(
         turned = held.where(sf.col(FINAL) != aggregate.is_final(spec, now.watermark)).select(*map(quote, spec.keys))
         wanted = affected.unionByName(turned).distinct().transform(compute_once)
         old = _of(held, wanted, spec)
-        within = _of(aggregate.with_windows(rows, spec), wanted, spec)
+        within = _of(aggregate.with_windows(rows, spec), wanted, spec, start=aggregate.WINDOW)
         new = aggregate.results(within, spec).withColumn(FINAL, aggregate.is_final(spec, now.watermark))
     changes = _changes(old, new, spec).transform(compute_once)
     commit, panes = write_changes(session, spec, changes, before, now)
     sides = changes.agg(
-        sf.count_if(sf.col("said").isNull()).alias("inserted"),
-        sf.count_if(sf.col("said").isNotNull() & sf.col("says").isNotNull()).alias("updated"),
-        sf.count_if(sf.col("says").isNull()).alias("deleted"),
+        sf.count_if(sf.col("_cdc_said").isNull()).alias("inserted"),
+        sf.count_if(sf.col("_cdc_said").isNotNull() & sf.col("_cdc_says").isNotNull()).alias("updated"),
+        sf.count_if(sf.col("_cdc_says").isNull()).alias("deleted"),
     ).collect()[0]
     return commit, {**sides.asDict(), **panes, "computed_whole": int(affected is None)}
 
@@ -117,24 +117,25 @@ def _windows_to_compute(session: SparkSession, spec: WindowedSpec, before: KeptR
         return None
 
 
-def _of(rows: DataFrame, wanted: DataFrame, spec: WindowedSpec) -> DataFrame:
-    """The rows of these windows; keys may be NULL."""
-    same = [sf.col(f"l.{quote(name)}").eqNullSafe(sf.col(f"r.{quote(name)}")) for name in spec.keys]
+def _of(rows: DataFrame, wanted: DataFrame, spec: WindowedSpec, *, start: str = START) -> DataFrame:
+    """The rows of these windows, whose begin is in `start`; keys may be NULL."""
+    pairs = zip((*spec.by, start), spec.keys, strict=True)
+    same = [sf.col(f"l.{quote(own)}").eqNullSafe(sf.col(f"r.{quote(name)}")) for own, name in pairs]
     return rows.alias("l").join(wanted.alias("r"), reduce(lambda a, b: a & b, same), "left_semi")
 
 
 def _changes(old: DataFrame, new: DataFrame, spec: WindowedSpec) -> DataFrame:
-    """Keys, `said` (the result before) and `says` (that of now): structs, null where there is none. Those that differ."""
+    """Keys, `_cdc_said` (the result before) and `_cdc_says` (that of now), structs or null, of the results that differ."""
     keys = [quote(name) for name in spec.keys]
     values = [quote(name) for name in (END, *[measure.name for measure in spec.measures], FINAL)]
 
     def in_struct(rows: DataFrame, name: str) -> DataFrame:
         return rows.select(*keys, sf.struct(*values).alias(name))
 
-    both = in_struct(old, "said").unionByName(in_struct(new, "says"), allowMissingColumns=True)
+    both = in_struct(old, "_cdc_said").unionByName(in_struct(new, "_cdc_says"), allowMissingColumns=True)
     # Of each side there is one row at most.
-    sides = [sf.first(name, ignorenulls=True).alias(name) for name in ("said", "says")]
-    return both.groupBy(*keys).agg(*sides).where(~sf.col("said").eqNullSafe(sf.col("says")))
+    sides = [sf.first(name, ignorenulls=True).alias(name) for name in ("_cdc_said", "_cdc_says")]
+    return both.groupBy(*keys).agg(*sides).where(~sf.col("_cdc_said").eqNullSafe(sf.col("_cdc_says")))
 
 
 def _result(spec: WindowedSpec, state: KeptResults | None, commit: Commit | None, figures: Figures, started: float) -> JobResult:

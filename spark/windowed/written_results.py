@@ -46,15 +46,15 @@ def write_changes(
 ) -> tuple[Commit, dict[str, int]]:
     """The changes (`refine`): into the log, then into the results; how many panes of each kind."""
     keys, figures = [quote(name) for name in spec.keys], [measure.name for measure in spec.measures]
-    refined = changes.where(~_figures("said", figures).eqNullSafe(_figures("says", figures)))
+    refined = changes.where(~_figures("_cdc_said", figures).eqNullSafe(_figures("_cdc_says", figures)))
     pane = pane_of(spec, before.watermark, now.watermark)
-    taken = refined.where(sf.col("said").isNotNull()).select(*keys, "said.*")
-    given = refined.where(sf.col("says").isNotNull()).select(*keys, "says.*")
+    taken = refined.where(sf.col("_cdc_said").isNotNull()).select(*keys, "_cdc_said.*")
+    given = refined.where(sf.col("_cdc_says").isNotNull()).select(*keys, "_cdc_says.*")
     sides = [_as_panes(rows, sign, pane, before.silver_version, now) for rows, sign in ((taken, -1), (given, 1))]
     panes = sides[0].unionByName(sides[1]).transform(compute_once)
     writer = panes.coalesce(1).write.format("delta").mode("overwrite").option("userMetadata", now.to_metadata())
     writer.option("replaceWhere", f"built_on = {before.silver_version}").save(spec.panes_path)
-    source = changes.select(*keys, sf.col("says").isNull().alias("cdc_gone"), "says.*")
+    source = changes.select(*keys, sf.col("_cdc_says").isNull().alias("_cdc_gone"), "_cdc_says.*")
     view = f"cdc_windows_{now.operation_id}"
     execute(session, _merge(spec, source.columns, view), view=view, rows=source, metadata=now.to_metadata())
     counted = {row[PANE]: int(row["n"]) for row in panes.groupBy(PANE).agg(sf.count("*").alias("n")).collect()}
@@ -91,11 +91,11 @@ def _as_panes(results: DataFrame, sign: int, pane: Expression, built_on: int, no
 
 
 def _merge(spec: WindowedSpec, columns: list[str], view: str) -> str:
-    values = [name for name in columns if name != "cdc_gone"]
+    values = [name for name in columns if name != "_cdc_gone"]
     same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in spec.keys)
     sets = ", ".join(f"t.{quote(name)} = s.{quote(name)}" for name in values if name not in spec.keys)
     names, taken = ", ".join(map(quote, values)), ", ".join(f"s.{quote(name)}" for name in values)
     return (
-        f"MERGE INTO {table_at(spec.path)} t USING {view} s ON {same} WHEN MATCHED AND s.cdc_gone THEN DELETE "
-        f"WHEN MATCHED THEN UPDATE SET {sets} WHEN NOT MATCHED AND NOT s.cdc_gone THEN INSERT ({names}) VALUES ({taken})"
+        f"MERGE INTO {table_at(spec.path)} t USING {view} s ON {same} WHEN MATCHED AND s._cdc_gone THEN DELETE "
+        f"WHEN MATCHED THEN UPDATE SET {sets} WHEN NOT MATCHED AND NOT s._cdc_gone THEN INSERT ({names}) VALUES ({taken})"
     )

@@ -17,7 +17,8 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
-from cdc_assets.resources.databases.key_ranges import MOST_ROWS, few_enough
+from cdc_assets.resources.databases.digests import digest_of
+from cdc_assets.resources.databases.key_ranges import MOST_ROWS, ROWS, few_enough
 
 if TYPE_CHECKING:
     from spark.reconcile.cut import BinlogCut
@@ -63,12 +64,19 @@ class BinlogRowsCut:
         """Rows, and the sum of their hashes, by bucket: one scan."""
         bucket, where = row_text.bucket_sql(), row_text.row_filter_sql(row_text.slice_sql(part))
         hash_ = f"IFNULL({row_text.hash_sql()}, {_UNWRITTEN})"
-        query = f"SELECT {bucket} AS b, COUNT(*), SUM({hash_}) FROM {row_text.dialect.quote(*table)} WHERE {where} GROUP BY b"
-        found = {int(bucket): (int(count), int(total)) for bucket, count, total in self._scan(table, query)}
+        # By its position: a name would be that of the table's own column, where it has one.
+        query = f"SELECT {bucket}, COUNT(*), SUM({hash_}) FROM {row_text.dialect.quote(*table)} WHERE {where} GROUP BY 1"
+        found = digest_of(table, self._scan(table, query))
         unwritten = sum(total // _UNWRITTEN for _, total in found.values())
         if unwritten:
             raise _too_long(table, unwritten)
         return found
+
+    def count(self, table: TableId, row_text: RowText, part: Slice) -> int:
+        """The rows of a slice, told by no bucket."""
+        where = row_text.row_filter_sql(row_text.slice_sql(part))
+        ((count,),) = self._scan(table, f"SELECT COUNT(*) FROM {row_text.dialect.quote(*table)} WHERE {where}")
+        return int(count)
 
     def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int], part: Slice) -> KeyHashes:
         """Key text and hash of every row in some buckets of a slice."""
@@ -99,9 +107,10 @@ class BinlogRowsCut:
         from spark.reconcile.key_order import KeyRange
 
         own = row_text.in_own_order
-        query = f"SELECT {row_text.key_values_sql()} FROM {row_text.dialect.quote(*table)} FORCE INDEX (PRIMARY) "
+        rows = f"{row_text.dialect.quote(*table)} AS {ROWS} FORCE INDEX (PRIMARY)"
+        query = f"SELECT {row_text.key_values_sql()} FROM {rows} "
         query += f"WHERE {row_text.row_filter_sql(own.sql(KeyRange(own.names, after)))} "
-        query += f"ORDER BY {own.listed} LIMIT 2 OFFSET {count - 1}"
+        query += f"ORDER BY {own.columns_of(ROWS)} LIMIT 2 OFFSET {count - 1}"
         found = self._scan(table, query)
         return row_text.bind_values([_as_text(value) for value in found[0]]) if len(found) == 2 else None
 

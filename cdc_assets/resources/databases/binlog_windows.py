@@ -72,8 +72,10 @@ def _query(table: TableId, spec: WindowedSpec, columns: dict[str, str]) -> str:
     # The number of a moment in the session's time zone, UTC; a datetime has none.
     micros = f"TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {quote(spec.event_time)})"
     every, count = spec.every * _SECOND, spec.size // spec.every
-    hops = " UNION ALL ".join(f"SELECT {back} AS cdc_back" for back in range(count))
-    keys = [*(columns[name] for name in spec.by), f"{latest_start('cdc_micros', every)} - cdc_back * {every}"]
-    measures = [measure_sql(each, columns) for each in spec.measures]
-    timed = f"SELECT *, {micros} AS cdc_micros FROM {quote(*table)} WHERE {quote(spec.event_time)} IS NOT NULL"
+    hops = " UNION ALL ".join(f"SELECT {back} AS _cdc_back" for back in range(count))
+    own = {name: f"_cdc_{i}" for i, name in enumerate(columns)}
+    keys = [*(own[name] for name in spec.by), f"{latest_start('_cdc_micros', every)} - _cdc_back * {every}"]
+    measures = [measure_sql(each, own) for each in spec.measures]
+    values = ", ".join(f"{value} AS {own[name]}" for name, value in columns.items())
+    timed = f"SELECT {values}, {micros} AS _cdc_micros FROM {quote(*table)} WHERE {quote(spec.event_time)} IS NOT NULL"
     return f"SELECT {', '.join([*keys, *measures])} FROM ({timed}) timed, ({hops}) hops GROUP BY {', '.join(keys)}"

@@ -79,6 +79,9 @@ class SourceCut(SourceRows, OwnOrderRows, Protocol):
     def in_lake(self) -> AnyCut:
         """How Spark tells which events it sees."""
 
+    def count(self, table: TableId, row_text: RowText, part: Slice) -> int:
+        """The rows of a slice, told by no bucket."""
+
 
 def open_cut(database: SourceDatabase, *, statement_timeout: float) -> AbstractContextManager[SourceCut]:
     """The snapshot of this moment, until the end of the block; seconds per statement.

@@ -1,4 +1,4 @@
-"""How many rows of a range of keys are brought here, each with its key and hash."""
+"""Ranges of keys: how many rows are brought here, each with its key and hash, and what a statement calls their table."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 # Key and hash of half a million rows take about 100 MB here.
 MOST_ROWS = 500_000
+ROWS = "_cdc_rows"
+"""What a statement calls the table whose rows it puts in order; no column is called so (spark.schema.own_names)."""
 
 
 def few_enough(table: TableId, found: KeyHashes) -> KeyHashes:

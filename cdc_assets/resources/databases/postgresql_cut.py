@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases.key_ranges import MOST_ROWS, few_enough
+from cdc_assets.resources.databases.digests import digest_of
+from cdc_assets.resources.databases.key_ranges import MOST_ROWS, ROWS, few_enough
 from cdc_assets.resources.databases.postgresql import TEXT_SETTINGS, PostgresDatabase, Snapshot, own_rows
 from spark.delta.identifiers import double_quote
 
@@ -121,7 +122,14 @@ class PostgresRows:
         sums, rows = f"count(*), sum({row_text.hash_sql()})", self._rows_of(table, row_text)
         query = f"SELECT {bucket}::int, {sums} FROM {rows} WHERE {where} GROUP BY 1"
         with self._scan(table, query) as cursor:
-            return {bucket: (int(rows), int(total)) for bucket, rows, total in cursor}
+            return digest_of(table, cursor)
+
+    def count(self, table: TableId, row_text: RowText, part: Slice) -> int:
+        """The rows of a slice, told by no bucket."""
+        where = row_text.slice_sql(part, self._own(table, part))
+        with self._scan(table, f"SELECT count(*) FROM {self._rows_of(table, row_text)} WHERE {where}") as cursor:
+            ((count,),) = cursor
+        return int(count)
 
     def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int], part: Slice) -> KeyHashes:
         """Key text and hash of every row in some buckets of a slice."""
@@ -145,7 +153,7 @@ class PostgresRows:
         """What to select its rows from: those that the lake's table has."""
         with self.lock:
             rows = own_rows(self.connection, table)
-        return f"(SELECT * FROM {rows} WHERE {row_text.row_filter_sql()}) AS kept" if row_text.spec.where else rows
+        return f"{f'(SELECT * FROM {rows} WHERE {row_text.row_filter_sql()})' if row_text.spec.where else rows} AS {ROWS}"
 
     def _own(self, table: TableId, part: Slice) -> frozenset[str]:
         return frozenset() if isinstance(part, tuple) else self.bytewise(table)
@@ -161,7 +169,7 @@ class PostgresRows:
 
         own, rows = row_text.in_own_order, self._rows_of(table, row_text)
         query = f"SELECT {row_text.key_values_sql()} FROM {rows} WHERE {own.sql(KeyRange(own.names, after))}"
-        with self._scan(table, f"{query} ORDER BY {own.listed} LIMIT 2 OFFSET {count - 1}", by_index=True) as cursor:
+        with self._scan(table, f"{query} ORDER BY {own.columns_of(ROWS)} LIMIT 2 OFFSET {count - 1}", by_index=True) as cursor:
             found = [*cursor]
         return row_text.bind_values(found[0]) if len(found) == 2 else None
 
@@ -183,13 +191,14 @@ class PostgresRows:
 
         columns = row_text.in_own_order.columns
         key, place = (text.replace("%", "%%") for text in (row_text.key_sql(), self._rows_of(table, row_text)))
-        # Of the column's type and the default collation, which gives way to the column's own; names that no column has.
+        # Of the column's type and the default collation, which gives way to the column's own.
         lists = ", ".join(f"%s::text[]::{c.source_type.replace('%', '%%')}[]" for c in columns)
-        asked = ", ".join(f'" {i}"' for i in range(len(columns)))
-        same = " AND ".join(f'{double_quote(c.name)} = " {i}"' for i, c in enumerate(columns)).replace("%", "%%")
+        asked = ", ".join(f"_cdc_{i}" for i in range(len(columns)))
+        same = " AND ".join(f"{ROWS}.{double_quote(c.name)} = _cdc_asked._cdc_{i}" for i, c in enumerate(columns))
+        same = same.replace("%", "%%")
         try:
             values = [list(column) for column in zip(*keys.values(), strict=True)]
-            query = f"SELECT {key} FROM {place} JOIN unnest({lists}) AS asked({asked}) ON {same}"
+            query = f"SELECT {key} FROM {place} JOIN unnest({lists}) AS _cdc_asked({asked}) ON {same}"
             with self._scan(table, query, values, by_index=True) as cursor:
                 found = {row[0] for row in cursor}
         except DatabaseError as error:

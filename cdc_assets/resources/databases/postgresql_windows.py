@@ -31,8 +31,10 @@ def read_windows(database: Database, table: TableId, spec: WindowedSpec) -> list
 
 def _query(rows: str, spec: WindowedSpec) -> str:
     at, every = double_quote(spec.event_time), spec.every * _SECOND
-    timed = f"SELECT *, (extract(epoch FROM {at}) * {_SECOND})::bigint AS cdc_micros FROM {rows} WHERE isfinite({at})"
-    keys = [*map(double_quote, spec.by), f"{latest_start('cdc_micros', every)} - back * {every}::bigint"]
-    measures = [measure_sql(each, {name: double_quote(name) for name in spec.read}) for each in spec.measures]
-    hops = f"generate_series(0, {spec.size // spec.every - 1}) AS hops(back)"
+    columns = {name: f"_cdc_{i}" for i, name in enumerate(spec.read)}
+    values = ", ".join(f"{double_quote(name)} AS {own}" for name, own in columns.items())
+    timed = f"SELECT {values}, (extract(epoch FROM {at}) * {_SECOND})::bigint AS _cdc_micros FROM {rows} WHERE isfinite({at})"
+    keys = [*(columns[name] for name in spec.by), f"{latest_start('_cdc_micros', every)} - _cdc_back * {every}::bigint"]
+    measures = [measure_sql(each, columns) for each in spec.measures]
+    hops = f"generate_series(0, {spec.size // spec.every - 1}) AS _cdc_hops(_cdc_back)"
     return f"SELECT {', '.join([*keys, *measures])} FROM ({timed}) timed, {hops} GROUP BY {', '.join(keys)}"
