@@ -17,11 +17,13 @@ def test(context: typer.Context) -> None:
     """Run lint, types and the tests, or what the given pytest arguments select (then without lint)."""
     if not (_ROOT / "cdc_assets_tests").is_dir():
         raise CdcAssetsError("the tests are in the repository, and not in a wheel: clone it, then ./cdc test")
-    command = [sys.executable, "-m", "cdc_assets_tests.run", *context.args]
-    try:
-        code = subprocess.run(command, cwd=_ROOT, check=False).returncode
-    except KeyboardInterrupt:
-        # The run has had it too, and has told what it had played.
-        code = 130
+    process = subprocess.Popen([sys.executable, "-m", "cdc_assets_tests.run", *context.args], cwd=_ROOT)
+    while True:
+        try:
+            code = process.wait()
+            break
+        except KeyboardInterrupt:
+            # The run has had it too: it stops its servers, and tells what it has played. Not to wait would be to kill it.
+            continue
     if code:
         raise typer.Exit(code)

@@ -72,12 +72,21 @@ def _selection(options: argparse.Namespace, rest: Sequence[str]) -> int:
         # Of the system's programs it brings those that its tests ask for.
         programs = ("-p", "cdc_assets_tests.programs.when_asked")
         command = [*PYTEST, *programs, f"--minutes={lines}", *modes, *parts, *rest]
-        code = subprocess.run(command, cwd=ROOT, env=environment(home), check=False).returncode
+        code = _code_of(subprocess.Popen(command, cwd=ROOT, env=environment(home)))
         if lines.exists():
             record.note_passed([lines])
             minutes = record.measured("", {"selection": lines})
             say("\n".join([*told(minutes.reasons), last_line(minutes)]))
     return 1 if code else 0
+
+
+def _code_of(process: subprocess.Popen[bytes]) -> int:
+    """Also after Ctrl-C, which the process has had as well: it stops what it has started."""
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            continue
 
 
 class _Run:
