@@ -18,12 +18,12 @@ def digest_of(table: TableId, rows: Iterable[tuple[Any, Any, Any]]) -> Digest:
     Raises:
         DatabaseError: a bucket comes twice: the server has not grouped by buckets, and a sum would be taken for that of all.
     """
-    found: Digest = {}
+    digest: Digest = {}
     for bucket, count, total in rows:
-        if int(bucket) in found:
+        if int(bucket) in digest:
             raise DatabaseError(
                 f"{table.schema}.{table.table}: bucket {bucket} came twice, so the server has not grouped by buckets: nothing is "
                 "compared; this is a defect of cdc_assets, please report it with the table's CREATE statement"
             )
-        found[int(bucket)] = (int(count), int(total))
-    return found
+        digest[int(bucket)] = (int(count), int(total))
+    return digest
