@@ -155,10 +155,12 @@ class _Run:
         say(f"the rotation plays {len(picked)} of the {len(waiting)} tests that are not of the core")
         say(f"the same again: ./cdc test {again} --seed {self._seed}")
         longest = max((self._seconds[test.id] for test in picked), default=0.0)
-        limit = write_limit(results / "limit.json", time.time() + max(self._budget, longest), self._seconds)
+        until = time.time() + max(self._budget, longest)
+        limit = write_limit(results / "limit.json", until, self._seconds)
         folder = results / "rotation"
         folder.mkdir()
-        self._play(part_steps(picked, self._seconds, folder, [*options, limit]), folder)
+        # What nobody has recorded may take an hour: it is interrupted after a second time of that length.
+        self._play(part_steps(picked, self._seconds, folder, [*options, limit], until + self._budget), folder)
         self._play_again(picked, folder, options)
 
     def _play_again(self, picked: Sequence[Test], folder: Path, options: Sequence[str]) -> None:

@@ -46,11 +46,15 @@ class Minutes:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-        before = self._processes.look()
-        self._test = {"test": item.nodeid, "outcome": "passed", "began": round(time.time(), 1)}
-        result = yield
-        self._write({**self._test, "processor": round(self._processes.look() - before, 2)})
-        return result
+        before, began = self._processes.look(), time.time()
+        self._test = {"test": item.nodeid, "outcome": "passed", "began": round(began, 1)}
+        try:
+            return (yield)
+        except BaseException:
+            self._test |= {"outcome": "interrupted", "call": round(time.time() - began, 3)}
+            raise
+        finally:
+            self._write({**self._test, "processor": round(self._processes.look() - before, 2)})
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """With a time until which tests may run, none begins that would end behind it."""

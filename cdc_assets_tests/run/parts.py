@@ -7,6 +7,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,8 +39,10 @@ def checks(names: Iterable[str] = ()) -> Iterator[Step]:
             yield Step(name, command, seconds=_CHECK_SECONDS.get(name, 3.0))
 
 
-def part_steps(tests: Sequence[Test], seconds: Mapping[str, float], results: Path, options: Sequence[str]) -> list[Step]:
-    """The parts of these tests, the longest first; each writes `<name>.jsonl` into the folder of results."""
+def part_steps(
+    tests: Sequence[Test], seconds: Mapping[str, float], results: Path, options: Sequence[str], until: float | None = None
+) -> list[Step]:
+    """The parts of these tests, the longest first; each writes `<name>.jsonl` into the folder of results, and ends by `until`."""
     by_part: dict[str, list[Test]] = defaultdict(list)
     for test in tests:
         by_part[test.part].append(test)
@@ -47,7 +50,8 @@ def part_steps(tests: Sequence[Test], seconds: Mapping[str, float], results: Pat
     for part, rows in by_part.items():
         shares = _shares(rows, seconds, _SHARES.get(part, 1))
         for number, share in enumerate(shares, 1):
-            steps.append(_step(part if len(shares) == 1 else f"{part}-{number}", share, seconds, results, options))
+            step = _step(part if len(shares) == 1 else f"{part}-{number}", share, seconds, results, options)
+            steps.append(replace(step, until=until))
     return sorted(steps, key=lambda step: -step.seconds)
 
 

@@ -74,7 +74,7 @@ def measured(command: str, parts: Mapping[str, Path]) -> Minutes:
     reasons: dict[str, str] = {}
     for part, file in parts.items():
         lines = read_lines(file)
-        tests = [line for line in lines if "test" in line and line["outcome"] != "left"]
+        tests = [line for line in lines if "test" in line and line["outcome"] not in ("left", "interrupted")]
         for line in tests:
             took = Took(round(seconds_of(line), 2), line["processor"], 1)
             minutes.tests[line["test"]] = took
@@ -103,13 +103,19 @@ def write(minutes: Minutes) -> None:
 
 
 def note_passed(files: Iterable[Path]) -> None:
-    """Add to `.cdc-test/passed.json` when each test of these files of lines passed, and what it took."""
+    """Add to `.cdc-test/passed.json` when each test of these files of lines passed, and what it took.
+
+    One that was interrupted takes at least twice as long as it had: it waits on, for a run with so much time.
+    """
     rows = read_passed(PASSED)
     today = _now()
     for file in files:
         for line in read_lines(file):
             if line.get("outcome") == "passed":
                 rows[line["test"]] = {"at": today, "seconds": round(seconds_of(line), 1), "processor": line["processor"]}
+            elif line.get("outcome") == "interrupted":
+                at = rows.get(line["test"], {}).get("at", "")
+                rows[line["test"]] = {"at": at, "seconds": round(2 * seconds_of(line), 1), "processor": line["processor"]}
     FOLDER.mkdir(exist_ok=True)
     PASSED.write_text(dumped({"tests": rows}), encoding="utf-8")
 

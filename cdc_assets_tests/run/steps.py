@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
 import threading
@@ -18,6 +19,9 @@ from cdc_assets_tests.run.catalogue import ROOT
 from cdc_assets_tests.run.record import read_lines
 
 _TOLD_EVERY = 15.0
+_STOP_SECONDS = 180.0
+"""What a process may take to stop its servers."""
+_INTERRUPTED = 2
 _TAIL = 3
 """Lines of what passed."""
 
@@ -30,6 +34,8 @@ class Step:
     command: Sequence[str]
     tests: Sequence[str] = ()
     seconds: float = 5.0
+    until: float | None = None
+    """Seconds since 1970: then it is interrupted, as by Ctrl-C, and that is no failure."""
 
 
 @dataclass
@@ -119,11 +125,27 @@ def _work(waiting: deque[Step], folder: Path, progress: Progress, ended: list[En
         began, output = time.monotonic(), folder / step.name.replace("/", "-")
         progress.running[step.name] = began
         with tempfile.TemporaryDirectory(prefix="cdc-test-") as home, output.open("wb") as file:
-            done = subprocess.run(step.command, cwd=ROOT, env=environment(home), stdout=file, stderr=file, check=False)
+            code = _run(step, subprocess.Popen(step.command, cwd=ROOT, env=environment(home), stdout=file, stderr=file))
         del progress.running[step.name]
         progress.ended.add(step.name)
-        ended.append(Ended(step, done.returncode, output, time.monotonic() - began))
-        say(f"{step.name}: {'failed' if done.returncode else 'passed'} in {clock(ended[-1].seconds)}")
+        ended.append(Ended(step, code, output, time.monotonic() - began))
+        say(f"{step.name}: {'failed' if code else 'passed'} in {clock(ended[-1].seconds)}")
+
+
+def _run(step: Step, process: subprocess.Popen[bytes]) -> int:
+    """Its exit code; 0 of one whose time was over, and of which no test had failed."""
+    try:
+        return process.wait(None if step.until is None else max(0.0, step.until - time.time()))
+    except subprocess.TimeoutExpired:
+        say(f"{step.name}: its time is over, it is interrupted")
+        process.send_signal(signal.SIGINT)
+    try:
+        code = process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        code = process.wait()
+    # https://docs.pytest.org/en/stable/reference/exit-codes.html: 2 is an interrupted run, whatever its tests were.
+    return 0 if code == _INTERRUPTED else code
 
 
 def _show(done: Ended) -> None:

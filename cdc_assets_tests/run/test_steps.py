@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets_tests.run import parts
+from cdc_assets_tests.run import parts, record
 from cdc_assets_tests.run.catalogue import Test
 from cdc_assets_tests.run.processes import Processes
 from cdc_assets_tests.run.steps import Progress, Step, play
+from cdc_assets_tests.run.tally import last_line
 
 
 def python(name: str, text: str) -> Step:
@@ -30,6 +31,19 @@ def test_what_failed_is_shown_whole_and_last(tmp_path: Path, capfd: pytest.Captu
     end = shown[shown.index("──── right ────") :]
     lines = "\n".join(f"line {at}" for at in range(9))
     assert end == f"──── right ────\nline 6\nline 7\nline 8\n──── wrong ────\n{lines}\n"
+
+
+@pytest.mark.slow
+def test_a_step_whose_time_is_over_is_interrupted_and_has_not_failed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "test_it.py").write_text("import time\n\ndef test_short():\n    pass\n\ndef test_long():\n    time.sleep(300)\n")
+    lines = tmp_path / "it.jsonl"
+    command = [*parts.PYTEST, "-q", "--rootdir", str(tmp_path), f"--minutes={lines}", str(tmp_path / "test_it.py")]
+    (done,) = play([Step("it", command, until=time.time() + 15)], tmp_path, 1, {})
+    assert done.code == 0
+    assert "it: its time is over, it is interrupted\n" in capfd.readouterr().out
+    outcomes = {line["test"]: line["outcome"] for line in record.read_lines(lines) if "test" in line}
+    assert outcomes == {"test_it.py::test_short": "passed", "test_it.py::test_long": "interrupted"}
+    assert last_line(record.measured("", {"it": lines})) == "1 passed"
 
 
 def test_a_step_knows_no_running_stack(
