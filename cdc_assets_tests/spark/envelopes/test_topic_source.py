@@ -21,6 +21,8 @@ from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.lake.topics import Broker
 from cdc_assets_tests.support.values.attunity_messages import DELETED, INSERTED, JOMBANG, NAMES, TAIWAN, loaded, message
 
+pytestmark = pytest.mark.all
+
 WORDS = ("plain", "žluťoučký", "{no json")
 HOURS = (3, 17)
 YESTERDAY = datetime.now(timezone.utc) - timedelta(days=1)

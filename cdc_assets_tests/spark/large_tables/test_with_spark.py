@@ -57,6 +57,7 @@ def fold(session: SparkSession, spec: SilverSpec, *, by_task: bool) -> None:
         assert silver.run(session, spec).version is not None
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.all)])
 def test_both_write_one_table(session: SparkSession, tmp_path: Path, seed: int) -> None:
     writer = Writer(Lake(session, tmp_path), seed)

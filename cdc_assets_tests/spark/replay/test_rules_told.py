@@ -34,6 +34,8 @@ from cdc_assets_tests.support.lake.versions import sent
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 WIDE = {"id": "integer not null", "v": "text", "note": "text"}
 FIRST = [
     sent(0, 0, 1, "one", "n", "c"),
