@@ -98,7 +98,6 @@ class _Run:
         self._seconds: dict[str, float] = {}
         self._began = time.monotonic()
         self._processes = Processes(_MARK)
-        self._steps: list[Step] = []
         self._failed: list[str] = []
         self._servers: dict[str, float] = {}
         self._unsteady: list[str] = []
@@ -186,7 +185,6 @@ class _Run:
             self._failed = before
 
     def _play(self, steps: Sequence[Step], results: Path) -> None:
-        self._steps += steps
         at_a_time = _FAST_AT_A_TIME if self._options.fast else _AT_A_TIME
         ended = play(steps, results, at_a_time, self._seconds)
         self._failed += [each.step.name for each in ended if each.code]

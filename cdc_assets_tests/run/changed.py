@@ -41,7 +41,7 @@ def touched(files: Iterable[str]) -> tuple[set[str], list[str]]:
     for file in files:
         module = _module(file)
         if module in graph.modules:
-            modules |= _tests_of(graph, module)
+            modules |= tests_of(graph, module)
         else:
             others.append(file)
     tests = {_path(module) for module in modules}
@@ -50,7 +50,8 @@ def touched(files: Iterable[str]) -> tuple[set[str], list[str]]:
     return tests, others
 
 
-def _tests_of(graph: grimp.ImportGraph, module: str) -> set[str]:
+def tests_of(graph: grimp.ImportGraph, module: str) -> set[str]:
+    """The test modules that a change of one module touches."""
     above = {module, *graph.find_downstream_modules(module)}
     tests = {name for name in above if _is_test(name)}
     if module.startswith(_TESTS):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import grimp
 import pytest
 
 from cdc_assets.errors import CdcAssetsError
@@ -31,9 +32,13 @@ def test_a_test_file_touches_itself_and_support_what_a_conftest_gives_of_it() ->
 
 
 def test_what_only_text_names_touches_the_tests_of_its_folder() -> None:
-    tests, others = changed.touched(["cdc_assets/resources/databases/binlog_cut.py"])
-    assert "cdc_assets_tests/resources/mariadb/test_database.py" in tests
-    assert others == []
+    graph = grimp.ImportGraph()
+    for module in ("cdc_assets", "cdc_assets.rows", "cdc_assets.rows.named", "cdc_assets.rows.imported", "cdc_assets_tests"):
+        graph.add_module(module)
+    graph.add_import(importer="cdc_assets_tests.test_rows", imported="cdc_assets.rows.imported")
+    graph.add_import(importer="cdc_assets_tests.test_other", imported="cdc_assets.other")
+    assert changed.tests_of(graph, "cdc_assets.rows.named") == {"cdc_assets_tests.test_rows"}
+    assert changed.tests_of(graph, "cdc_assets.other") == {"cdc_assets_tests.test_other"}
 
 
 def test_what_no_import_tells_of_is_named_and_the_pages_are_read() -> None:
