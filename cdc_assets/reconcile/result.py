@@ -123,8 +123,7 @@ def doubts_of_equality(result: TableResult) -> list[str]:
     if result.counted is not None and result.counted != source:
         found.append(f"the source's sums are of {quantity(source, 'row', form=',')}, and it counts {result.counted:,}")
     if result.set_aside:
-        told = quantity(result.set_aside, "record")
-        found.append(f"{told} in quarantine leave{'s' if result.set_aside == 1 else ''} rows in doubt (cdc quarantine list)")
+        found.append(f"rows are in doubt by {quantity(result.set_aside, 'record')} in quarantine (cdc quarantine list)")
     return found
 
 

@@ -28,7 +28,7 @@ from spark.reconcile.row_text import WHOLE, RowText
 from spark.specs import Column, SilverSpec
 
 AT = {"lsn": "binlog.000001:1505495", "buckets": 6}
-ASIDE = "1 record in quarantine leaves rows in doubt (cdc quarantine list)"
+ASIDE = "rows are in doubt by 1 record in quarantine (cdc quarantine list)"
 TEXT = RowText(SilverSpec("s", "t", "-", "-", (Column("id", "int(11)", False, dialect="mariadb"),), ("id",)))
 
 
