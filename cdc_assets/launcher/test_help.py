@@ -18,7 +18,7 @@ Usage: cdc test [--fast | --rotate TIME | --oldest TIME | --changed | --all | --
   cdc test --record                             the last run's figures, for a commit
   cdc test cdc_assets_tests/registry -q         one folder
   cdc test -k mirror -x                         by name, until the first failure
-  cdc test --part live                          one part: live, stack, hostile, spark, breaking, rest
+  cdc test --part live                          one part: live, stack, spark, hostile, breaking, rest
 
   What the tests need of the system (MariaDB's server, Chromium, locales, a
   Java with all modules) is brought first, but for --fast. As root on Debian or

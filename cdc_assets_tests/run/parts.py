@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from cdc_assets_tests.parts import REST, SPARK
+from cdc_assets_tests.parts import PARTS, REST, SPARK
 from cdc_assets_tests.run.catalogue import PYTEST, ROOT, Test
 from cdc_assets_tests.run.steps import Step
 
@@ -42,17 +42,17 @@ def checks(names: Iterable[str] = ()) -> Iterator[Step]:
 def part_steps(
     tests: Sequence[Test], seconds: Mapping[str, float], results: Path, options: Sequence[str], until: float | None = None
 ) -> list[Step]:
-    """The parts of these tests, the longest first; each writes `<name>.jsonl` into the folder of results, and ends by `until`."""
+    """The parts of these tests in their order; each writes `<name>.jsonl` into the folder of results, and ends by `until`."""
     by_part: dict[str, list[Test]] = defaultdict(list)
     for test in tests:
         by_part[test.part].append(test)
     steps = []
-    for part, rows in by_part.items():
+    for part, rows in sorted(by_part.items(), key=lambda row: PARTS.index(row[0])):
         shares = _shares(rows, seconds, _SHARES.get(part, 1))
         for number, share in enumerate(shares, 1):
             step = _step(part if len(shares) == 1 else f"{part}-{number}", share, seconds, results, options)
             steps.append(replace(step, until=until))
-    return sorted(steps, key=lambda step: -step.seconds)
+    return steps
 
 
 def fast_steps(results: Path) -> list[Step]:

@@ -30,7 +30,7 @@ def test_a_time_is_written_with_its_unit() -> None:
     [
         (["--seed", "x"], "cdc: the seed 'x' is no number: write --seed 437624, as the run has printed it"),
         (["--rotate", "soon"], "cdc: 'soon' is no time: write minutes as 10m (or 90s, 1h)"),
-        (["--part=chain"], "cdc: there is no part 'chain' of the tests: live, stack, hostile, spark, breaking, rest"),
+        (["--part=chain"], "cdc: there is no part 'chain' of the tests: live, stack, spark, hostile, breaking, rest"),
     ],
 )
 def test_bad_input_is_one_line(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,11 +78,11 @@ def test_parts_are_whole_files_and_shares_are_of_like_length(tmp_path: Path) -> 
         Test("test_other.py::test_it", "live", True, False),
     ]
     steps = parts.part_steps(tests, {test.id: 20.0 for test in tests}, tmp_path, ["--ground=here"])
-    assert [step.name for step in steps] == ["spark-1", "spark-2", "spark-3", "live"]
-    assert [len(step.tests) for step in steps] == [6, 6, 6, 2]
+    assert [step.name for step in steps] == ["live", "spark-1", "spark-2", "spark-3"]
+    assert [len(step.tests) for step in steps] == [2, 6, 6, 6]
     assert [(tmp_path / f"{step.name}.chosen").read_text().splitlines() for step in steps] == [list(step.tests) for step in steps]
-    assert len({test.partition("::")[0] for test in steps[0].tests}) == 2
-    assert "--ground=here" in steps[0].command
+    assert len({test.partition("::")[0] for test in steps[1].tests}) == 2
+    assert "--ground=here" in steps[1].command
 
 
 def test_the_fast_ones_are_shared_out_by_files(tmp_path: Path) -> None:
