@@ -33,6 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         budget = rotation.duration(options.rotate or options.oldest) if options.rotate or options.oldest else None
         seed = rotation.seed_of(options.seed)
+        within = rotation.duration(options.within) if options.within else None
         for part in options.part or ():
             if part not in PARTS:
                 raise CdcAssetsError(f"there is no part {part!r} of the tests: {', '.join(PARTS)}")
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
             return 0
         if rest or options.part:
             return _selection(options, rest)
-        return _Run(options, budget, seed).play()
+        return _Run(options, budget, seed, within).play()
     except CdcAssetsError as error:
         print(f"cdc: {error}", file=sys.stderr)
         return 1
@@ -54,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("cdc test", add_help=False, allow_abbrev=False)
     for name in ("--fast", "--all", "--changed", "--record"):
         parser.add_argument(name, action="store_true")
-    for name in ("--rotate", "--oldest", "--seed"):
+    for name in ("--rotate", "--oldest", "--seed", "--within"):
         parser.add_argument(name)
     parser.add_argument("--part", action="append")
     return parser
@@ -92,8 +93,8 @@ def _code_of(process: subprocess.Popen[bytes]) -> int:
 class _Run:
     """One run of many tests: its folder of results, and what earlier runs have recorded."""
 
-    def __init__(self, options: argparse.Namespace, budget: float | None, seed: int) -> None:
-        self._options, self._budget, self._seed = options, budget, seed
+    def __init__(self, options: argparse.Namespace, budget: float | None, seed: int, within: float | None) -> None:
+        self._options, self._budget, self._seed, self._within = options, budget, seed, within
         self._passed = record.read_passed(record.COMMITTED) | record.read_passed(record.PASSED)
         self._seconds: dict[str, float] = {}
         self._began = time.monotonic()
@@ -148,18 +149,23 @@ class _Run:
 
     def _rotate(self, tests: Sequence[Test], results: Path, options: Sequence[str]) -> None:
         assert self._budget is not None
+        passed = time.monotonic() - self._began
+        budget = rotation.budget_left(self._budget, self._within, passed)
+        if not budget:
+            say(f"no time is left for the rotation: {clock(passed)} of {self._options.within} have passed")
+            return
         waiting = rotation.waited([test for test in tests if not test.is_core], self._passed, self._seed)
-        picked = rotation.chosen(waiting, self._seconds, self._budget, _AT_A_TIME)
+        picked = rotation.chosen(waiting, self._seconds, budget, _AT_A_TIME)
         again = f"--{'rotate' if self._options.rotate else 'oldest'} {self._options.rotate or self._options.oldest}"
         say(f"the rotation plays {len(picked)} of the {len(waiting)} tests that are not of the core")
         say(f"the same again: ./cdc test {again} --seed {self._seed}")
         longest = max((self._seconds[test.id] for test in picked), default=0.0)
-        until = time.time() + max(self._budget, longest)
+        until = time.time() + max(budget, longest)
         limit = write_limit(results / "limit.json", until, self._seconds)
         folder = results / "rotation"
         folder.mkdir()
         # What nobody has recorded may take an hour: it is interrupted after a second time of that length.
-        self._play(part_steps(picked, self._seconds, folder, [*options, limit], until + self._budget), folder)
+        self._play(part_steps(picked, self._seconds, folder, [*options, limit], until + budget), folder)
         self._play_again(picked, folder, options)
 
     def _play_again(self, picked: Sequence[Test], folder: Path, options: Sequence[str]) -> None:

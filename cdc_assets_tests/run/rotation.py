@@ -14,6 +14,7 @@ from cdc_assets_tests.run.catalogue import ROOT, Test
 _UNKNOWN, _UNKNOWN_FAST = 10.0, 0.05
 """Seconds of a test that nobody has recorded: the means of those that start or ask a server, and of the others."""
 _SEEDS = 10**6
+_SHORTEST = 60.0
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 _NEVER = ""
 
@@ -41,6 +42,12 @@ def seed_of(text: str | None) -> int:
         return int(text)
     told = subprocess.run(["git", "rev-parse", "HEAD^{tree}"], cwd=ROOT, capture_output=True, text=True, check=False)
     return int(told.stdout[:12], 16) % _SEEDS if told.returncode == 0 else random.SystemRandom().randrange(_SEEDS)
+
+
+def budget_left(budget: float, within: float | None, passed: float) -> float:
+    """The seconds of a rotation in a run that is to take no longer than `within`; 0 where less than a minute is left."""
+    left = budget if within is None else min(budget, within - passed)
+    return left if left >= _SHORTEST else 0.0
 
 
 def estimates(tests: Iterable[Test], passed: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:

@@ -72,6 +72,11 @@ def test_the_budget_is_kept_and_one_is_played_in_any_case() -> None:
     assert [test.id[-1] for test in rotation.chosen(tests, seconds, 10, 2)] == ["0"]
 
 
+def test_a_run_that_may_take_no_longer_leaves_its_rotation_what_is_left() -> None:
+    assert rotation.budget_left(600, None, 9000) == 600
+    assert [rotation.budget_left(600, 3600, passed) for passed in (1000, 3200, 3541, 5000)] == [600, 400, 0, 0]
+
+
 def test_what_nobody_has_recorded_is_estimated() -> None:
     fast = Test("test_b.py::quick", "rest", is_core=True, is_fast=True)
     passed = {"test_a.py::known": {"at": "2026-11-02", "seconds": 77.0, "processor": 3.0}}
