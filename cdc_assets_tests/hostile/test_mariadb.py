@@ -92,6 +92,7 @@ class MariaDbWorld(World):
         self.live.connect.wait_running(name)
 
 
+@pytest.mark.all
 def test_silver_is_what_mariadb_has(
     mariadb: LiveMariaDb, remote: str, session: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
