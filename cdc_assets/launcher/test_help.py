@@ -11,7 +11,7 @@ Usage: cdc test [--fast | --rotate TIME | --oldest TIME | --changed | --all | --
   cdc test                                      the core
   cdc test --rotate 10m                         what CI runs: the core, then ten minutes of what is
                                                 not of it, longest waiting first [--seed N]
-                                                [--within 1h: what is left of an hour]
+                                                [--within 25m: what is left of that]
   cdc test --oldest 20m                         twenty minutes of that alone [--seed N]
   cdc test --changed                            of the core what your change touches, by imports
   cdc test --fast                               no service, no JVM: a minute
