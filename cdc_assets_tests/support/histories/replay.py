@@ -81,8 +81,7 @@ class Replay:
                 self.choice.choice([f"{when} {name}" for when in ("before", "behind") for _, name in KILLED])
             )
             try:
-                # By Spark: what is killed here are its steps.
-                replace(lake, by_task=False).fold(spec)
+                lake.fold(spec)
             except Kill:
                 pass
             finally:
