@@ -35,7 +35,7 @@ def play_seeds(request: pytest.FixtureRequest, what: str, play: Callable[[int], 
     seconds = config.getoption("--hostile-seconds")
     if seconds is None:
         seconds = _OF_ALL if config.option.all else 0
-    seeds = config.getoption("--hostile-seed") or [_fresh_seed() if config.option.all else _seed_of_files()]
+    seeds = config.getoption("--hostile-seed") or [fresh_seed() if config.option.all else seed_of_files()]
     failed, until = list[str](), time.monotonic() + seconds
     for seed in chain(seeds, count(max(seeds) + 1)):
         if seed not in seeds and time.monotonic() > until:
@@ -52,15 +52,15 @@ def play_seeds(request: pytest.FixtureRequest, what: str, play: Callable[[int], 
     assert not failed, "\n".join(failed)
 
 
-def _seed_of_files() -> int:
+def seed_of_files() -> int:
     """Of the files as they are committed; a fresh one outside of a clone."""
     told = subprocess.run(
         ["git", "rev-parse", "HEAD^{tree}"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
     )
-    return int(told.stdout[:12], 16) % _SEEDS if told.returncode == 0 else _fresh_seed()
+    return int(told.stdout[:12], 16) % _SEEDS if told.returncode == 0 else fresh_seed()
 
 
-def _fresh_seed() -> int:
+def fresh_seed() -> int:
     return secrets.randbelow(_SEEDS)
 
 

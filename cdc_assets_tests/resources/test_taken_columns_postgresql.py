@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,10 +16,9 @@ from cdc_assets.resources.databases.postgresql import PostgresDatabase
 from cdc_assets_tests.support.asked_windows import ask_server
 from cdc_assets_tests.support.live.live_source import NAME
 from cdc_assets_tests.support.servers.own_server import OwnServer, own_server
-from cdc_assets_tests.support.taken_names import taken_names, values_of
+from cdc_assets_tests.support.taken_names import check_sums, taken_names, values_of
 from spark.delta.identifiers import double_quote
-from spark.dialects.hashing import BUCKETS
-from spark.reconcile.row_text import WHOLE, RowText
+from spark.reconcile.row_text import RowText
 from spark.specs import Column, SilverSpec
 
 pytestmark = pytest.mark.service
@@ -30,7 +27,8 @@ PASSWORD = "taken"
 NAMES = taken_names()
 ROWS = {number * 37 - 200: values_of(number, NAMES) for number in range(60)}
 KEYS = [(1, number, 9 - number) for number in range(1, 9)]
-AT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+AT = dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 WINDOWS: dict[str, Any] = {
     **{"name": "hopping", "event_time": "cdc_micros", "size": "1h", "every": "30m", "by": ["back"]},
     "measures": {"n": "count", "total": "sum cdc_back", "last": "max hops", "differing": "distinct _cdc"},
@@ -79,22 +77,10 @@ def text_of(table: str, names: list[str], keys: tuple[str, ...]) -> RowText:
     return RowText(SilverSpec("taken", table, "-", "-", tuple(Column(n, "integer", n not in keys) for n in names), keys))
 
 
-def hash_of(row: list[int]) -> int:
-    return int(hashlib.md5("".join(f"{value};" for value in row).encode()).hexdigest()[:15], 16)
-
-
 def test_sums_are_those_of_the_rows(server: OwnServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected: dict[int, tuple[int, int]] = {}
-    for key, row in ROWS.items():
-        count, total = expected.get(abs(key) % BUCKETS, (0, 0))
-        expected[abs(key) % BUCKETS] = count + 1, total + hash_of([key, *row])
     table, text = TableId("public", "taken"), text_of("taken", ["id", *NAMES], ("id",))
     with cut_of(server, monkeypatch) as cut:
-        assert cut.digest(table, text, WHOLE) == expected
-        assert cut.count(table, text, WHOLE) == len(ROWS)
-        assert cut.key_hashes(table, text, list(expected), WHOLE) == Counter((f"{k};", hash_of([k, *r])) for k, r in ROWS.items())
-        shown = cut.texts(table, text, ["22;"])["22;"]
-    assert shown == {"id": "22", **{name: str(value) for name, value in zip(NAMES, ROWS[22], strict=True)}}
+        check_sums(cut, table, text, ROWS, NAMES)
 
 
 def test_a_range_ends_by_the_order_of_the_key(server: OwnServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +115,7 @@ def test_windows_of_columns_that_are_called_as_ours(server: OwnServer, monkeypat
     monkeypatch.setenv("CDC_SECRET_TAKEN", PASSWORD)
     groups: dict[tuple[int, int], list[int]] = {}
     for number in range(50):
-        micros = (AT + dt.timedelta(minutes=7 * number) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
+        micros = (AT + dt.timedelta(minutes=7 * number) - EPOCH) // dt.timedelta(microseconds=1)
         newest = micros // 1_800_000_000 * 1_800_000_000
         for start in (newest, newest - 1_800_000_000):
             groups.setdefault((number % 3, start), []).append(number)

@@ -66,10 +66,10 @@ def write_record() -> None:
 
 
 def _block(minutes: Minutes, waiting: Sequence[tuple[str, str]], rotated: int, played: int) -> list[str]:
-    at = minutes.at[:10]
-    lines = [BEGIN, "", f"`{minutes.command}` on {at}: {last_line(minutes)}, in {clock(minutes.seconds)}", "minutes."]
-    lines[-2:] = [
-        f"`{minutes.command}` took {clock(minutes.seconds)} minutes on {at}.",
+    lines = [
+        BEGIN,
+        "",
+        f"`{minutes.command}` took {clock(minutes.seconds)} minutes on {minutes.at[:10]}.",
         f"It took {minutes.processor / 60:.0f} processor minutes and started {minutes.jvms} JVMs. Its tests:",
         f"{last_line(minutes)}.",
     ]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import random
 import re
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets_tests.run.catalogue import ROOT, Test
+from cdc_assets_tests.hostile.seeds import seed_of_files
+from cdc_assets_tests.run.catalogue import Test
 
 _UNKNOWN, _UNKNOWN_FAST = 10.0, 0.05
 """Seconds of a test that nobody has recorded: the means of those that start or ask a server, and of the others."""
-_SEEDS = 10**6
 _SHORTEST = 60.0
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 _NEVER = ""
@@ -40,8 +39,7 @@ def seed_of(text: str | None) -> int:
         if not text.isdecimal():
             raise CdcAssetsError(f"the seed {text!r} is no number: write --seed 437624, as the run has printed it")
         return int(text)
-    told = subprocess.run(["git", "rev-parse", "HEAD^{tree}"], cwd=ROOT, capture_output=True, text=True, check=False)
-    return int(told.stdout[:12], 16) % _SEEDS if told.returncode == 0 else random.SystemRandom().randrange(_SEEDS)
+    return seed_of_files()
 
 
 def budget_left(budget: float, within: float | None, passed: float) -> float:

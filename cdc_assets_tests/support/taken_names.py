@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.resources.databases.cuts import SourceRows
 from cdc_assets_tests.support.given_names import whole_names
+from spark.dialects.hashing import BUCKETS
+from spark.reconcile.row_text import WHOLE, RowText
 from spark.schema.own_names import is_own_name
 
 OF_OLD = (
@@ -52,3 +58,20 @@ def taken_names() -> list[str]:
 def values_of(number: int, names: Sequence[str]) -> list[int]:
     """Of a row: few different ones, so that rows fall together by any column but their key."""
     return [(place * 7 + number * 3) % 5 for place, _ in enumerate(names)]
+
+
+def check_sums(cut: SourceRows, table: TableId, text: RowText, rows: Mapping[int, list[int]], names: Sequence[str]) -> None:
+    """A table with these rows by its key `id`: its sums, its count, its hashes and the texts of one key are those of Python."""
+    expected: dict[int, tuple[int, int]] = {}
+    for key, row in rows.items():
+        count, total = expected.get(abs(key) % BUCKETS, (0, 0))
+        expected[abs(key) % BUCKETS] = count + 1, total + hash_of([key, *row])
+    assert cut.digest(table, text, WHOLE) == expected
+    assert cut.count(table, text, WHOLE) == len(rows)
+    assert cut.key_hashes(table, text, list(expected), WHOLE) == Counter((f"{k};", hash_of([k, *r])) for k, r in rows.items())
+    shown = cut.texts(table, text, ["22;"])["22;"]
+    assert shown == {"id": "22", **{name: str(value) for name, value in zip(names, rows[22], strict=True)}}
+
+
+def hash_of(row: list[int]) -> int:
+    return int(hashlib.md5("".join(f"{value};" for value in row).encode()).hexdigest()[:15], 16)

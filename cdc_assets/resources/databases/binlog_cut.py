@@ -17,7 +17,7 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
-from cdc_assets.resources.databases.digests import digest_of
+from cdc_assets.resources.databases.cuts import digest_of
 from cdc_assets.resources.databases.key_ranges import MOST_ROWS, ROWS, few_enough
 
 if TYPE_CHECKING:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from cdc_assets.errors import DatabaseError
 from cdc_assets.kinds import KINDS
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.catalogue import CatalogueTable, SourceDatabase
@@ -138,3 +139,20 @@ class RowsNow:
 
     def _open(self) -> AbstractContextManager[SourceRows]:
         return open_rows(self.database, statement_timeout=self.statement_timeout)
+
+
+def digest_of(table: TableId, rows: Iterable[tuple[Any, Any, Any]]) -> Digest:
+    """Rows and the sum of their hashes, by bucket.
+
+    Raises:
+        DatabaseError: a bucket comes twice: the server has not grouped by buckets, and a sum would be taken for that of all.
+    """
+    digest: Digest = {}
+    for bucket, count, total in rows:
+        if int(bucket) in digest:
+            raise DatabaseError(
+                f"{table.schema}.{table.table}: bucket {bucket} came twice, so the server has not grouped by buckets: nothing is "
+                "compared; this is a defect of cdc_assets, please report it with the table's CREATE statement"
+            )
+        digest[int(bucket)] = (int(count), int(total))
+    return digest

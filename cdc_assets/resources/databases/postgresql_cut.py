@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases.digests import digest_of
+from cdc_assets.resources.databases.cuts import digest_of
 from cdc_assets.resources.databases.key_ranges import MOST_ROWS, ROWS, few_enough
 from cdc_assets.resources.databases.postgresql import TEXT_SETTINGS, PostgresDatabase, Snapshot, own_rows
 from spark.delta.identifiers import double_quote
