@@ -91,6 +91,7 @@ def test_the_fast_ones_are_shared_out_by_files(tmp_path: Path) -> None:
     assert one | two == {str(file) for file in (parts.ROOT / "cdc_assets_tests").rglob("test_*.py")}
 
 
+@pytest.mark.service
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="without Linux's /proc no process is looked at")
 def test_processor_seconds_are_of_all_below_and_of_what_was_left_behind(tmp_path: Path) -> None:
     java = tmp_path / "java"
