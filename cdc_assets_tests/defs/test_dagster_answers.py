@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from cdc_assets.cli.status_answers import Answers, ask_checks
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
+from cdc_assets_tests.support.lake.jvm import free_port
 
 pytestmark = pytest.mark.service
 
@@ -29,12 +29,6 @@ ROOT = Path(__file__).parents[2]
 TABLE = "  - {name: %s, topic: %s, envelope: json, keys: [id], columns: {id: bigint not null}}\n"
 PRICES, PLAIN, LATER = (TABLE % (name, name) for name in ("prices", "plain", "later"))
 HEAD = "source: feeds\nkind: topics\ncluster: lake\ntables:\n"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

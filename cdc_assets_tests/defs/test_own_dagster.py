@@ -10,7 +10,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import pytest
 import yaml
 
 from cdc_assets_tests.defs.conftest import SOURCE
+from cdc_assets_tests.support.lake.jvm import free_port, until
 
 pytestmark = pytest.mark.service
 
@@ -82,12 +82,6 @@ def declare(dagster: OwnDagster, source: str, tables: list[str]) -> None:
         file.symlink_to(Path("registry") / file.name)
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnDagster]:
     project = tmp_path_factory.mktemp("own")
@@ -95,7 +89,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnDagster]:
     found = OwnDagster(f"http://127.0.0.1:{ports['web']}", project)
     (project / "dagster_home").mkdir()
     (project / "dagster_home" / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    servers = []
+    commands = []
     for source, location, command in (("shop", "reloads", ("code-server", "start")), ("annex", "fixed", ("api", "grpc"))):
         package = found.package(source)
         (package / "defs" / source).mkdir(parents=True)
@@ -105,7 +99,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnDagster]:
         (package / "defs" / source / "defs.yaml").write_text(_COMPONENT % source)
         declare(found, source, ["public.orders"])
         at = ["-m", f"{source}.definitions", "-h", "127.0.0.1", "-p", str(ports[source]), "--location-name", location]
-        servers.append([sys.executable, "-m", "dagster", *command, *at])
+        commands.append([sys.executable, "-m", "dagster", *command, *at])
     entries = [
         {"grpc_server": {"host": "127.0.0.1", "port": ports[source], "location_name": location}}
         for source, location in (("shop", "reloads"), ("annex", "fixed"))
@@ -114,27 +108,20 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnDagster]:
     web = ["-m", "dagster_webserver", "-w", str(project / "workspace.yaml"), "-h", "127.0.0.1", "-p", str(ports["web"])]
     packages = [str(ROOT), *(str(found.package(source).parent) for source in ("shop", "annex"))]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(packages), "DAGSTER_HOME": str(project / "dagster_home")}
-    with ExitStack() as running, (project / "log").open("w") as log:
+    with ExitStack() as running:
 
-        def start(command: list[str]) -> None:
-            process = subprocess.Popen(command, env=environment, cwd=project, stdout=log, stderr=log)
+        def start(name: str, command: list[str], condition: Callable[[], bool]) -> None:
+            log = project / f"{name}.log"
+            with log.open("wb") as file:
+                process = subprocess.Popen(command, env=environment, cwd=project, stdout=file, stderr=file)
             running.callback(process.wait, 180)
             running.callback(process.terminate)
+            until(condition, process=process, log=log)
 
-        for command in servers:
-            start(command)
-        for source in ("shop", "annex"):
-            wait_for(lambda port=ports[source]: is_open(port), project / "log")
-        start([sys.executable, *web])
-        wait_for(lambda: has_both(found), project / "log")
+        for source, command in zip(("shop", "annex"), commands, strict=True):
+            start(source, command, lambda port=ports[source]: is_open(port))
+        start("web", [sys.executable, *web], lambda: has_both(found))
         yield found
-
-
-def wait_for(condition: Callable[[], bool], log: Path) -> None:
-    deadline = time.monotonic() + 600
-    while not condition():
-        assert time.monotonic() < deadline, log.read_text()[-4000:]
-        time.sleep(0.2)
 
 
 def is_open(port: int) -> bool:
