@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.quantity import quantity
 from cdc_assets_tests.run import record
 from cdc_assets_tests.run.catalogue import ROOT, collect
 from cdc_assets_tests.run.record import Minutes, Took
@@ -20,6 +22,7 @@ _WORST = 10
 _LONG = 1.0
 """Seconds."""
 _OLDEST = 5
+_COLUMNS = 100
 
 
 def summary(minutes: Minutes, before: Mapping[str, Took]) -> list[str]:
@@ -30,7 +33,7 @@ def summary(minutes: Minutes, before: Mapping[str, Took]) -> list[str]:
     for name, took in sorted(minutes.parts.items(), key=lambda row: -row[1].seconds):
         lines.append(f"{took.seconds / 60:8.1f} ({took.processor / 60:.1f})  {name}, {took.tests} tests")
     lines += [f"{'':9}({seconds / 60:.1f})  {name}" for name, seconds in minutes.servers.items()]
-    lines.append(f"{clock(minutes.seconds)} in all, {minutes.processor / 60:.1f} processor minutes, {minutes.jvms} JVMs started")
+    lines.append(f"{clock(minutes.seconds)} in all, {minutes.processor / 60:.1f} processor minutes, {_jvms(minutes)}")
     lines += [f"warning: {line}" for line in record.growth(minutes, before)]
     lines += [f"warning: unsteady, failed beside others and passed alone: {name}" for name in minutes.unsteady]
     return [*lines, *told(minutes.reasons)]
@@ -70,8 +73,9 @@ def _block(minutes: Minutes, waiting: Sequence[tuple[str, str]], rotated: int, p
         BEGIN,
         "",
         f"`{minutes.command}` took {clock(minutes.seconds)} minutes on {minutes.at[:10]}.",
-        f"It took {minutes.processor / 60:.0f} processor minutes and started {minutes.jvms} JVMs. Its tests:",
-        f"{last_line(minutes)}.",
+        f"It took {minutes.processor / 60:.0f} processor minutes.",
+        *wrap(f"It started {_jvms(minutes)}.", _COLUMNS),
+        f"Its tests: {last_line(minutes)}.",
     ]
     lines += ["", "| part | tests | minutes | processor minutes |", "|---|---|---|---|"]
     for name, took in sorted(minutes.parts.items(), key=lambda row: -row[1].seconds):
@@ -83,6 +87,12 @@ def _block(minutes: Minutes, waiting: Sequence[tuple[str, str]], rotated: int, p
     lines += ["| passed last | test |", "|---|---|"]
     lines += [f"| {at} | `{name.removeprefix('cdc_assets_tests/')}` |" for at, name in waiting]
     return [*lines, "", END]
+
+
+def _jvms(minutes: Minutes) -> str:
+    """`3 JVMs (2 Kafka, 1 SparkSubmit)`."""
+    programs = ", ".join(f"{count} {name}" for name, count in minutes.jvms.items())
+    return f"{quantity(sum(minutes.jvms.values()), 'JVM')}{programs and f' ({programs})'}"
 
 
 def _minutes(last: Mapping[str, Any]) -> Minutes:

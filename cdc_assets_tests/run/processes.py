@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,7 @@ _PROC = Path("/proc")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _LOOKS = 0.5
 """Seconds between two looks for new JVMs; one takes longer than that to start and end."""
+_CLASS = re.compile(r"[a-z]\w*(\.\w+)+")
 
 
 @dataclass(frozen=True)
@@ -45,14 +48,14 @@ class Processes:
         self._ours: dict[tuple[int, int], bool] = {}
         self._left: dict[tuple[int, int], float] = {}
         self._ended = 0.0
-        self._jvms: set[tuple[int, int]] = set()
+        self._jvms: dict[tuple[int, int], str] = {}
         self._lock = threading.Lock()
         self._done = threading.Event()
 
     @property
-    def jvms(self) -> int:
-        """How many were seen until now."""
-        return len(self._jvms)
+    def jvms(self) -> dict[str, int]:
+        """How many were seen until now, by what they run: `{"Kafka": 3}`."""
+        return dict(Counter(self._jvms.values()).most_common())
 
     def watch(self) -> None:
         """Look now and then, in a thread, until `end`."""
@@ -83,8 +86,8 @@ class Processes:
                 self._ours[process.key] = self._is_ours(process, rows)
             if not self._ours[process.key]:
                 continue
-            if process.name == "java":
-                self._jvms.add(process.key)
+            if process.name == "java" and process.key not in self._jvms:
+                self._jvms[process.key] = _java_program(process.pid)
             total += process.seconds
             parent = rows.get(process.parent)
             if process.pid != self._root and (parent is None or not self._ours.get(parent.key)):
@@ -106,6 +109,19 @@ class Processes:
             return self._mark.encode() in (_PROC / str(process.pid) / "environ").read_bytes()
         except OSError:
             return False
+
+
+def _java_program(pid: int) -> str:
+    """The name of its main class, or of its jar."""
+    try:
+        arguments = (_PROC / str(pid) / "cmdline").read_text(encoding="utf-8", errors="replace").split("\0")
+    except OSError:
+        return "java"
+    if "--class" in arguments:
+        return arguments[arguments.index("--class") + 1].rpartition(".")[2]
+    if "-jar" in arguments:
+        return Path(arguments[arguments.index("-jar") + 1]).name
+    return next((name.rpartition(".")[2] for name in arguments[1:] if _CLASS.fullmatch(name)), "java")
 
 
 def _processes() -> Iterator[_Process]:

@@ -42,7 +42,8 @@ class Minutes:
     at: str
     seconds: float = 0.0
     processor: float = 0.0
-    jvms: int = 0
+    jvms: dict[str, int] = field(default_factory=dict)
+    """How many were started, by what they run."""
     parts: dict[str, Took] = field(default_factory=dict)
     servers: dict[str, float] = field(default_factory=dict)
     files: dict[str, Took] = field(default_factory=dict)

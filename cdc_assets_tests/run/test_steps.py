@@ -95,16 +95,17 @@ def test_the_fast_ones_are_shared_out_by_files(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="without Linux's /proc no process is looked at")
 def test_processor_seconds_are_of_all_below_and_of_what_was_left_behind(tmp_path: Path) -> None:
     java = tmp_path / "java"
-    shutil.copy(shutil.which("sleep") or "", java)
+    shutil.copy(shutil.which("sh") or "", java)
+    waiting = [str(java), "-c", "read line", "-cp", "a.jar:b.jar", "kafka.Kafka"]
     burn = "import time\nend = time.process_time() + 0.4\nwhile time.process_time() < end: pass\n"
     silent = "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL"
     left = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {burn + 'time.sleep(9)'!r}], {silent})"
-    with subprocess.Popen([str(java), "60"], env={**os.environ, "LD_LIBRARY_PATH": "/lib"}) as jvm:
+    with subprocess.Popen(waiting, stdin=subprocess.PIPE) as jvm:
         script = (
             "import subprocess, sys, time\n"
             "from cdc_assets_tests.run.processes import Processes\n"
             "processes = Processes('MARK_OF_THIS_TEST')\n"
-            f"jvm = subprocess.Popen([{str(java)!r}, '60'])\n"
+            f"jvm = subprocess.Popen({waiting!r}, stdin=subprocess.PIPE)\n"
             f"subprocess.run([sys.executable, '-c', {burn!r}])\n"
             f"subprocess.run([sys.executable, '-c', {left!r}])\n"
             "while processes.look() < 0.8: time.sleep(0.05)\n"
@@ -113,6 +114,6 @@ def test_processor_seconds_are_of_all_below_and_of_what_was_left_behind(tmp_path
         )
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
         jvm.kill()
-    assert done.stdout == "1\n", "not that of somebody else"
+    assert done.stdout == "{'Kafka': 1}\n", "not that of somebody else"
     processes = Processes("", os.getpid())
     assert processes.look() > 0
