@@ -30,6 +30,7 @@ THREADS_FROM = 8 << 20
 """Bytes of a file. For a smaller one threads cost more than they bring."""
 _LOOKED_AT = 1000
 """Rows, by which is told whether a column's values repeat."""
+_PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _LAST_CHARACTER = "\U0010ffff"
 
 
@@ -64,14 +65,41 @@ def remove_action(file: AddFile, *, changes: bool = True) -> dict[str, Any]:
     return {"remove": {**of_file, **told, **vector}}
 
 
+def read_columns(folder: LakeFolder, file: AddFile, columns: Sequence[str] | None = None, *, threads: bool = True) -> pa.Table:
+    """All rows that a file holds; a log has paths as URLs have them. `columns`: all where None.
+
+    delta-rs keeps types of Arrow's in a file that it writes (views, 1.6.6), and Arrow filters none of those (25.0): they are
+    plain here.
+    """
+    names = None if columns is None else list(columns)
+    found = pq.read_table(
+        unquote(file["path"]),
+        columns=names,
+        filesystem=folder.filesystem,
+        partitioning=None,
+        coerce_int96_timestamp_unit="us",
+        use_threads=threads,
+    )
+    return pa.table([_plain(found[name]) for name in found.column_names], names=found.column_names)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = _plain_type(column.type)
+    return column if kind == column.type else column.cast(kind)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_plain_type(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
+    return _PLAIN.get(kind, kind)
+
+
 def read_rows(folder: LakeFolder, file: AddFile, mask: np.ndarray | None, schema: pa.Schema) -> pa.Table:
     """The rows of a file in the table's columns, less those that the mask says are gone; a column that the file does not have
     yet is NULL."""
-    name = unquote(file["path"])
-    threads = file["size"] > THREADS_FROM
-    held = pq.read_table(
-        name, filesystem=folder.filesystem, partitioning=None, coerce_int96_timestamp_unit="us", use_threads=threads
-    )
+    held = read_columns(folder, file, threads=file["size"] > THREADS_FROM)
     there = rows_there(held.num_rows, mask)
     held = held if there.all() else held.filter(pa.array(there))
     columns = [held[f.name].cast(f.type) if f.name in held.column_names else pa.nulls(held.num_rows, f.type) for f in schema]

@@ -11,9 +11,8 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from spark.delta.data_files import AddFile, rows_there
+from spark.delta.data_files import AddFile, read_columns, rows_there
 from spark.lake.folder import LakeFolder
 
 POSITION = "_cdc_position"
@@ -31,12 +30,6 @@ class FileMatches:
     def select(self, kept: np.ndarray) -> FileMatches:
         """Those of the matches."""
         return FileMatches(self.file, self.rows[kept], self.changes[kept])
-
-
-def read_columns(folder: LakeFolder, file: AddFile, columns: Sequence[str] | None = None) -> pa.Table:
-    """A file's rows; a log has paths as URLs have them. `columns`: all where None."""
-    names = None if columns is None else list(columns)
-    return pq.read_table(unquote(file["path"]), columns=names, partitioning=None, filesystem=folder.filesystem)
 
 
 def find_matches(

@@ -12,13 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from spark.delta.data_files import AddFile, read_rows, write_file
+from spark.delta.data_files import AddFile, read_columns, read_rows, write_file
 from spark.delta.floor import FLOOR, Floor, floors_of, floors_text
 from spark.delta.live_files import LiveTable
 from spark.errors import LeftToSparkError, MaintenanceError, quantity
@@ -94,7 +92,7 @@ def _may_have_older(file: AddFile, until: float) -> bool:
 
 
 def _places(folder: LakeFolder, file: AddFile, schema: pa.Schema) -> pa.Table:
-    found = pq.read_table(unquote(file["path"]), columns=list(_PLACE), filesystem=folder.filesystem)
+    found = read_columns(folder, file, _PLACE)
     return found.cast(pa.schema([schema.field(name) for name in _PLACE]))
 
 

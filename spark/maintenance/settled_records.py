@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from spark.delta.data_files import AddFile, read_rows, write_file
+from spark.delta.data_files import AddFile, read_columns, read_rows, write_file
 from spark.delta.live_files import LiveTable
 from spark.errors import LeftToSparkError
 from spark.lake.folder import LakeFolder, open_folder
@@ -70,7 +68,7 @@ def remove_settled(path: str, live: LiveTable, settled: SettledRecords) -> int:
 def _masks(folder: LakeFolder, live: LiveTable, settled: SettledRecords) -> Iterator[tuple[AddFile, pa.ChunkedArray]]:
     """Which rows of each file go."""
     for file in live.files.values():
-        rows = pq.read_table(unquote(file["path"]), columns=list(_TOLD), filesystem=folder.filesystem, partitioning=None)
+        rows = read_columns(folder, file, _TOLD)
         redriven_at = rows["redriven_at"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
         is_old = pc.fill_null(pc.less(redriven_at, settled.until), False)
         # An attempt that was killed before silver's commit has marked what its next attempt still has to fold.

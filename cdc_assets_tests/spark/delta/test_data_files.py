@@ -8,13 +8,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
-from spark.delta.data_files import ROWS_A_GROUP, write_file
+from spark.delta.data_files import ROWS_A_GROUP, read_columns, read_rows, write_file
 from spark.delta.first_commit import create_table
 from spark.lake.folder import open_folder
 
@@ -96,3 +97,19 @@ def test_a_group_of_rows_ends_where_a_table_ends(counts: dict[str, int], expecte
 
     tables = pa.chunked_array([[name] * count for name, count in counts.items()])
     assert row_groups(tables) == expected
+
+
+def test_a_file_that_delta_rs_has_updated_is_read_and_filtered(tmp_path: Path) -> None:
+    """It keeps types of Arrow's in such a file that Arrow does not filter: such a table was left to Spark for good."""
+    rows = pa.table({"id": [1, 2, 3], "note": ["a", None, "c"], "raw": [b"a", b"b", None], "many": [["x"], None, ["y", None]]})
+    write_deltalake(str(tmp_path), rows)
+    DeltaTable(str(tmp_path)).update({"note": "'broken'"}, predicate="id = 2")
+    (told,) = DeltaTable(str(tmp_path)).get_add_actions().to_struct_array().to_pylist()
+    file = {"path": told["path"], "size": told["size_bytes"]}
+    assert pq.read_schema(tmp_path / told["path"]).field("note").type == pa.string_view()
+
+    held = read_rows(open_folder(str(tmp_path)), file, np.array([False, True, True]), rows.schema)
+    asked = [row for row in DeltaTable(str(tmp_path)).to_pyarrow_table().to_pylist() if row["id"] in held["id"].to_pylist()]
+    assert sorted(held.to_pylist(), key=lambda row: row["id"]) == sorted(asked, key=lambda row: row["id"])
+    assert held.num_rows == 2
+    assert read_columns(open_folder(str(tmp_path)), file, ["note"])["note"].type == pa.string()
