@@ -29,6 +29,7 @@ from cdc_assets_tests.support.histories.play import ACTS
 from cdc_assets_tests.support.histories.recording import Recorded, load, record, save
 from cdc_assets_tests.support.histories.replay import fold
 from cdc_assets_tests.support.histories.tables import KINDS
+from cdc_assets_tests.support.lake.both_writers import compare_writers
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.lake.lake import Lake
 from cdc_assets_tests.support.live.live_source import live_source
@@ -111,6 +112,7 @@ def _fold(recorded: list[Recorded], chosen: argparse.Namespace, root: Path, remo
     lake = Lake(session, root / "lake")
     specs = fold(lake, recorded, seed, remote=remote, batches=chosen.batches, workers=chosen.workers)
     found = {table.table: difference(lake, specs[table.table], table) for table in recorded}
+    compare_writers(lake)
     for table in recorded:
         facts = {"table": table.table, "histories": table.worlds, "rows": len(table.rows), "definitions": len(table.since)}
         _say({"seed": seed, **facts, "difference": found[table.table]})

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from cdc_assets_tests.support.lake.both_writers import compare_writers
 from cdc_assets_tests.support.lake.lake import Lake as Tables
 from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.live.captured_table import in_table, in_topic, kill_worker, run, slot, start_streaming
@@ -67,6 +68,7 @@ class Silver:
         tables.append(tables.all_of(own.name))
         spec = tables.spec(own.name)
         tables.fold(spec)
+        compare_writers(tables)
         assert not Path(spec.quarantine).exists()
         return {row["id"]: row["v"] for row in values(spec.path)}
 

@@ -86,7 +86,8 @@ class Chain:
     brought: int = 0
 
     def __post_init__(self) -> None:
-        self.lake = Lake(self.session, self.root)
+        gone = "bronze gives its records away, and the lake beside it that keeps them is compared"
+        self.lake = Lake(self.session, self.root, not_compared=gone if self.expires else "")
         table = self.source.tables[0]
         places = {
             "quarantine_path": names.quarantine_path(str(self.root), self.source, table),

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from cdc_assets_tests.support.lake.both_writers import compare_writers
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.lake.versions import COLUMNS, sent, whole
@@ -104,6 +105,7 @@ def four_versions_each(session: SparkSession, tmp_path: Path) -> tuple[SilverSpe
     step = replace(silver, path=str(tmp_path / "history"))
     lake.fold(silver)
     history.run(session, step)
+    compare_writers(lake)
     return silver, step, lake
 
 
@@ -209,6 +211,7 @@ def test_a_version_by_a_column_that_was_made_again_is_no_phantom(session: SparkS
     anew = [*numbered[:2], replace(numbered[2], number=7)]
     fold(anew, sent(6, 6, 2, "b", "new", "u"), sent(7, 7, 3, "c", "new", "u"))
     assert proven(session, step, silver, without={"note"}) == (7, 3)
+    compare_writers(lake)
     versions = sorted(row["_valid_from"] for row in rows(step.path) if row["id"] == 2)
     for key, change in ((2, f"_valid_from = '{versions[1]}'"), (3, "_is_current")):
         DeltaTable(step.path).update(predicate=f"id = {key} AND {change}", updates={"v": "'else'"})

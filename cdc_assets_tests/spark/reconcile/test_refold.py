@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import functions as sf
 
 from cdc_assets.connectors.unchanged_value import PUBLIC as GAP
+from cdc_assets_tests.support.lake.both_writers import compare_writers
 from cdc_assets_tests.support.lake.lake import Lake, values
 from cdc_assets_tests.support.lake.versions import COLUMNS, sent
 from spark.reconcile import refold
@@ -29,6 +30,7 @@ def test_a_row_that_was_moved_keeps_what_it_had_under_its_old_key(session: Spark
     lake.fold(spec)
     before = sorted(values(spec.path), key=lambda row: row["id"])
     assert before == [{"id": 2, "v": "c", "note": "x"}, {"id": 3, "v": "a", "note": "z"}]
+    compare_writers(lake)
     # Broken by hand: as it was, and as it must be again.
     session.sql(f"UPDATE delta.`{spec.path}` SET note = 'broken', v = 'broken'")
     keys = session.range(1, 3).select(sf.col("id").cast("int").alias("c0"))

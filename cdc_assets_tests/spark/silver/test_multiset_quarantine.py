@@ -173,7 +173,7 @@ def _die(*_: object, **__: object) -> None:
 def test_what_is_set_aside_stays_out_of_a_table_that_is_folded_again(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    lake = Lake(session, tmp_path)
+    lake = Lake(session, tmp_path, not_compared="records are given up and re-driven between the folds")
     history, spec, ends = History(seed, lake), multiset(lake), dict.fromkeys(range(PARTITIONS), 0)
     lengths = {p: len(log) for p, log in history.logs.items()}
     while ends != lengths:

@@ -91,7 +91,7 @@ def test_a_large_table_gets_deletion_vectors_with_its_first_commit(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, from_bytes: int
 ) -> None:
     monkeypatch.setattr("spark.silver.table.DELETION_VECTORS_FROM", from_bytes)
-    lake = Lake(session, tmp_path, by_task=False)  # by Spark: a task leaves large tables alone
+    lake = Lake(session, tmp_path, by_task=False)  # a first commit of Spark's
     lake.put("t", event(0, {"id": 1, "v": "a"}))
     lake.append(lake.all_of("t"))
     lake.fold(lake.spec("t"))
@@ -144,6 +144,7 @@ def test_the_server_dies_while_folding(session: SparkSession, tmp_path: Path, mo
     lake.append(lake.ranges("t", {0: 100}))
     lake.fold(spec)
     lake.append(lake.ranges("t", {0: 200}))
+    lake.by_task = False
     with spark_connect(tmp_path / "other") as (address, kill):
         other, execute = connect(address), merge.execute
         # The product asks a dead server for a minute (spark.delta.session).

@@ -70,7 +70,7 @@ def test_other_modes(session: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.all
 def test_a_large_first_load(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain rows are written as they are read; a broken record and a TRUNCATE are found all the same."""
-    lake = Lake(session, tmp_path)
+    lake = Lake(session, tmp_path, by_task=False)
     lake.put("plain", event(0, {"id": 1, "v": "a"}), event(1, {"id": 1, "v": "b"}, op="u"), event(2, {"id": 2}, op="d"))
     lake.put("t", *FIRST)
     lake.put("t", *SECOND, partition=1)

@@ -81,7 +81,8 @@ class Replay:
                 self.choice.choice([f"{when} {name}" for when in ("before", "behind") for _, name in KILLED])
             )
             try:
-                lake.fold(spec)
+                # By Spark: what is killed here are its steps.
+                replace(lake, by_task=False).fold(spec)
             except Kill:
                 pass
             finally:

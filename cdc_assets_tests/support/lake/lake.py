@@ -1,4 +1,8 @@
-"""A small lake for tests: records given as lists instead of Kafka, real jobs, and delta-rs as the second reader."""
+"""A small lake for tests: records given as lists instead of Kafka, real jobs, and delta-rs as the second reader.
+
+Each step is a task's where it can be, and Spark's where a task leaves it. At the end Spark makes all of it once more, at once,
+and both are compared (both_writers).
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ import pyarrow as pa
 
 from cdc_assets.connectors.unchanged_value import PUBLIC as UNAVAILABLE_VALUE
 from cdc_assets_tests.support.lake.capture import Record
+from cdc_assets_tests.support.lake.steps import Log, Steps
 from spark.small_batches.reading import SCHEMA
 from spark.specs import BronzeSpec, Column, JobResult, SilverSpec, TopicRange
 
@@ -24,6 +29,8 @@ KAFKA_DDL = (
     "headers array<struct<key: string, value: binary>>, key binary, value binary"
 )
 ID_V = (Column("id", "integer", False), Column("v", "text"))
+WRITTEN: dict[int, Lake] = {}
+"""The lakes that have been written and not compared since, by the identity of their steps."""
 
 
 @dataclass
@@ -37,11 +44,19 @@ class Lake:
     log: dict[str, dict[int, list[Record]]] = field(default_factory=dict)
     form: tuple[str, str] = ("debezium-json", "postgresql")
     by_task: bool = True
-    """Whether the next fold may be a task's: the two writers of silver take turns."""
-    folded_by_tasks: int = 0
-    appended_by_tasks: int = 0
-    append_by_task: bool = False
-    """Whether the last append was to be; the two writers of bronze take turns as well."""
+    """Whether a task does what it can; False where a test is about Spark's own step."""
+    not_compared: str = ""
+    """Why what Spark makes at once would be another lake; empty: it is compared at the end."""
+    steps: Steps = field(default_factory=Steps)
+    """Those of its copies with other sessions as well."""
+
+    @property
+    def folded_by_tasks(self) -> int:
+        return sum(table.by_tasks for table in self.steps.tables.values())
+
+    @property
+    def appended_by_tasks(self) -> int:
+        return self.steps.appended_by_tasks
 
     @property
     def bronze_path(self) -> str:
@@ -57,18 +72,20 @@ class Lake:
     def append(self, *ranges: TopicRange, operation_id: str | None = None, session: SparkSession | None = None) -> JobResult:
         """Bronze up to these offsets, through the writers' own code from the point where Kafka has been read.
 
-        By the two writers in turns, as `fold`; by Spark in a `session` of the caller's.
+        By a task where it can, as `fold`; by Spark in a `session` of the caller's.
         """
         from spark.bronze import job as bronze
         from spark.delta.conflicts import run_again
 
         own = session or self.session
         spec = BronzeSpec(self.bronze_path, "none", ranges, operation_id or uuid.uuid4().hex)
-        self.append_by_task = session is None and not self.append_by_task
-        if self.append_by_task and (done := self._append_as_task(spec)) is not None:
-            self.appended_by_tasks += done.version is not None
-            return done
-        return run_again(lambda: bronze.append(own, spec, lambda topics: self._read(own, topics)))
+        done = self._append_as_task(spec) if self.by_task and session is None else None
+        by_task = done is not None
+        if done is None:
+            done = run_again(lambda: bronze.append(own, spec, lambda topics: self._read(own, topics)))
+        self.steps.note_append(ranges, self.log, done, by_task=by_task)
+        WRITTEN.setdefault(id(self.steps), self)
+        return done
 
     def _append_as_task(self, spec: BronzeSpec) -> JobResult | None:
         """As a task does it, in this process; None is what it leaves to Spark, which does it or says what is wrong."""
@@ -79,7 +96,7 @@ class Lake:
         if not is_small(spec):
             return None
         try:
-            return task.append(spec, lambda _, topics: [self._records(topics)])
+            return task.append(spec, lambda _, topics: [kafka_records(topics, self.log)])
         except (SparkJobError, pa.ArrowException):
             return None
 
@@ -87,16 +104,7 @@ class Lake:
         return self.ranges(table, {p: rs[-1].offset + 1 for p, rs in self.log[table].items()})
 
     def _read(self, session: SparkSession, topics: Sequence[TopicRange]) -> DataFrame:
-        return session.createDataFrame(self._records(topics), KAFKA_DDL)
-
-    def _records(self, topics: Sequence[TopicRange]) -> pa.Table:
-        rows: list[dict[str, Any]] = []
-        for topic in topics:
-            for partition, (start, end) in topic.ranges.items():
-                for record in self.log[topic.table].get(partition, []):
-                    if start <= record.offset < end:
-                        rows.append(_kafka_row(topic.topic, partition, record))
-        return pa.Table.from_pylist(rows, schema=SCHEMA)
+        return session.createDataFrame(kafka_records(topics, self.log), KAFKA_DDL)
 
     def spec(self, table: str, columns: Sequence[Column] = ID_V, keys: Sequence[str] = ("id",)) -> SilverSpec:
         path = str(self.root / "silver" / "source" / table)
@@ -104,18 +112,35 @@ class Lake:
         return SilverSpec("source", table, self.bronze_path, path, tuple(columns), tuple(keys), **form)
 
     def fold(self, spec: SilverSpec, *, limit: int | None = None) -> JobResult:
-        """By the two writers of silver in turns: what a task leaves, and each second one, is Spark's."""
+        """By a task where it can; what it leaves is Spark's."""
         from spark.silver import job as silver
+
+        before = self.steps.rules_before(spec)
+        done = self._fold_as_task(spec, limit) if self.by_task else None
+        by_task = done is not None
+        if done is None:
+            done = silver.run(self.session, replace(spec, folded_limit=limit))
+        self.steps.note_fold(spec, before, done, by_task=by_task)
+        WRITTEN.setdefault(id(self.steps), self)
+        return done
+
+    def _fold_as_task(self, spec: SilverSpec, limit: int | None) -> JobResult | None:
         from spark.small_tables import job as small_tables
 
-        self.by_task = not self.by_task
-        if not self.by_task:
-            [outcome] = small_tables.run(self.session, small_tables.SmallTablesSpec((spec,), limit))
-            assert not [word for word in ("failed", "Error") if word in outcome.left], outcome.left
-            if outcome.result is not None:
-                self.folded_by_tasks += outcome.result.version is not None
-                return outcome.result
-        return silver.run(self.session, replace(spec, folded_limit=limit))
+        [outcome] = small_tables.run(self.session, small_tables.SmallTablesSpec((spec,), limit))
+        assert not [word for word in ("failed", "Error") if word in outcome.left], outcome.left
+        return outcome.result
+
+
+def kafka_records(topics: Sequence[TopicRange], log: Log) -> pa.Table:
+    """What of the log is in the ranges, in the columns of Spark's Kafka source."""
+    rows: list[dict[str, Any]] = []
+    for topic in topics:
+        for partition, (start, end) in topic.ranges.items():
+            for record in log[topic.table].get(partition, []):
+                if start <= record.offset < end:
+                    rows.append(_kafka_row(topic.topic, partition, record))
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
 def _kafka_row(topic: str, partition: int, record: Record) -> dict[str, Any]:

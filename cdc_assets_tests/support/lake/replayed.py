@@ -67,6 +67,7 @@ class ReplayedTable:
         return {layer: told(path) for layer, path in self.paths.items()}
 
     def asked(self, **more: Any) -> ReplaySpec:
+        self.lake.not_compared = "a replay puts another table in its place, and an undo the former one: the test has both"
         return ReplaySpec(self.spec, self.past, str(self.root / "replay" / uuid.uuid4().hex), **more)
 
     def replay(self, **more: Any) -> tuple[Prepared, Swapped]:
