@@ -132,6 +132,7 @@ def keystore(certificate: str, folder: Path) -> str:
     return str(made)
 
 
+@pytest.mark.all
 def test_a_mariadb_elsewhere_is_verified_by_default(
     declared: Callable[..., Declared],
     mariadb: LiveMariaDb,

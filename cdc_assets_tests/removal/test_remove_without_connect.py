@@ -86,6 +86,7 @@ def left(server: OwnServer) -> list[str]:
         return sorted(str(row[0]) for query in queries for row in connection.execute(query.encode()).fetchall())
 
 
+@pytest.mark.all
 def test_preflight_needs_the_database_alone(server: OwnServer, declared: Path) -> None:
     """It said that the server could not be asked, because no Connect is known."""
     process = started(declared, "-v", verb="preflight")
@@ -133,6 +134,7 @@ def test_what_is_in_use_or_somebody_elses_stays_and_is_told(server: OwnServer, d
     assert "of_somebody_else" in left(server)
 
 
+@pytest.mark.all
 def test_a_signal_table_that_the_role_may_not_make_is_told_with_its_statements(
     server: OwnServer, declared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,6 +81,7 @@ def prometheus() -> Program:
     return bring_prometheus()
 
 
+@pytest.mark.all
 @pytest.mark.service
 def test_prometheus_takes_the_rules_and_alerts(prometheus: Program, tmp_path: Path) -> None:
     files = prometheus_files(load_sources(example_sources()))

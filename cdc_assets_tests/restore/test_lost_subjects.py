@@ -124,6 +124,7 @@ def test_a_registry_that_is_away_is_told_without_its_login(kept: ObjectStore, de
     assert "canary" not in str(failed.value)
 
 
+@pytest.mark.all
 @pytest.mark.service
 def test_apicurio_that_has_lost_its_memory_gets_them_by_its_count(store: ObjectStore, declare: Declare, tmp_path: Path) -> None:
     """It has no IMPORT: it gives the ids that it gave before, or is told to have given another, which is taken back."""

@@ -14,7 +14,7 @@ from cdc_assets.stack.plan import load
 from cdc_assets_tests.support.own_stack import ELSEWHERE, state_of, until
 from cdc_assets_tests.support.stack_fixture import environment_of
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.all]
 
 
 def test_three_brokers_replicate_and_one_may_die(tmp_path: Path) -> None:

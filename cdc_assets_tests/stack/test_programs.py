@@ -168,6 +168,7 @@ def test_mysqls_server_and_a_java_for_its_connector_are_unpacked_and_run(tmp_pat
     assert (home / "conf" / "security" / "java.security").resolve().is_relative_to(system)
 
 
+@pytest.mark.all
 def test_without_root_packages_are_unpacked_below_the_cache_and_run(tmp_path: Path) -> None:
     """A real server of MariaDB and a real Chromium, for a user who has neither, nor root."""
     who, found = bare_system(tmp_path, r"(?:lib)?mariadb|chromium|mysql-common|libaio1|liburing")

@@ -126,6 +126,7 @@ def test_a_dead_process_is_started_again_while_its_probe_still_waits(server: Pro
         assert process_of(watched).pid != process.pid
 
 
+@pytest.mark.all
 def test_on_a_busy_machine_a_broker_is_not_ended_and_nothing_is_given_up(
     tmp_path: Path, server: ProbeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

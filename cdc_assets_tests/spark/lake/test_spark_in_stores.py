@@ -38,7 +38,7 @@ from spark.specs import SilverSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.all]
 TABLES = [{"name": "public.coin", "history": "scd2"}, "public.toss"]
 DDL = """
 DROP TABLE IF EXISTS coin, toss;
@@ -70,7 +70,7 @@ class Store(NamedTuple):
     root: str
 
 
-@pytest.fixture(scope="module", params=["s3", pytest.param("gcs", marks=pytest.mark.all)])
+@pytest.fixture(scope="module", params=["s3", "gcs"])
 def store(request: pytest.FixtureRequest) -> Store:
     variables = request.getfixturevalue(f"{request.param}_variables")
     return Store(variables, f"spark-{request.param}", f"{SCHEMES[request.param]}://cdc-backup/{uuid.uuid4().hex}")
@@ -132,7 +132,6 @@ def coin_spec(chain: SmallChain) -> SilverSpec:
     return silver_spec(chain.root, chain.source, coin, found[coin.id])
 
 
-@pytest.mark.all
 def test_tasks_and_spark_write_one_table_in_turns(chain: SmallChain) -> None:
     spec = coin_spec(chain)
     for turn in range(4):
@@ -157,7 +156,6 @@ def test_tasks_and_spark_write_one_table_in_turns(chain: SmallChain) -> None:
         assert b'"holder": ""' in folder.read(f"{FOLDER}/{folder.names(FOLDER)[-1]}")
 
 
-@pytest.mark.all
 def test_two_hosts_with_a_spark_each_write_one_table(chain: SmallChain, store: Store, tmp_path: Path) -> None:
     """Delta's own store for S3 guards a commit within one JVM alone (delta-io/delta#41)."""
     spec, commits = coin_spec(chain), 10
@@ -178,7 +176,6 @@ def test_two_hosts_with_a_spark_each_write_one_table(chain: SmallChain, store: S
     only_equal(chain)
 
 
-@pytest.mark.all
 def test_a_record_waits_in_quarantine_and_is_given_up(
     chain: SmallChain, store: Store, remote_of_store: str, tmp_path: Path
 ) -> None:
@@ -209,7 +206,6 @@ def test_a_record_waits_in_quarantine_and_is_given_up(
     only_equal(chain)
 
 
-@pytest.mark.all
 def test_a_history_is_proven(chain: SmallChain) -> None:
     from cdc_assets.tables.fold_specs import history_spec
     from spark.history import job as history_job

@@ -1,7 +1,4 @@
-"""A real MySQL, its connector, and silver: rows compared at an exact cut and by pages under writers, and keys read again.
-
-The first test is played by default.
-"""
+"""A real MySQL, its connector, and silver: rows compared at an exact cut and by pages under writers, and keys read again."""
 
 from __future__ import annotations
 
@@ -30,6 +27,8 @@ from cdc_assets_tests.support.values.mysql_values import EXACT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.all
 
 LEDGER = {
     "id": "integer not null",
@@ -129,14 +128,12 @@ def test_equal_in_every_type(chain: SmallChain) -> None:
     assert {name: [*r.not_compared] for name, r in results.items() if r.not_compared} == {"rec__kinds": ["doc"]}
 
 
-@pytest.mark.all
 def test_pages_say_the_same_of_every_table(chain: SmallChain) -> None:
     results = compared(chain)
     assert (told(results), {r.method for r in results.values()}) == ({}, {"two-step"})
     assert {name: r.source_rows for name, r in results.items()} == {n: r.source_rows for n, r in at_cut(chain).items()}
 
 
-@pytest.mark.all
 def test_equal_under_live_writes_and_every_damage_is_found(chain: SmallChain) -> None:
     server = chain.live.server
 
@@ -178,7 +175,6 @@ def test_equal_under_live_writes_and_every_damage_is_found(chain: SmallChain) ->
         assert told(compared(chain, "rec__ledger")) == told(at_cut(chain, "rec__ledger")) == {}
 
 
-@pytest.mark.all
 def test_a_loss_in_bronze_is_read_again_by_signals(chain: SmallChain) -> None:
     server, table = chain.live.server, chain.source.tables[1]
     server.execute(
@@ -202,7 +198,6 @@ def test_a_loss_in_bronze_is_read_again_by_signals(chain: SmallChain) -> None:
     assert [(e["op"], e["after"]["mail"]) for e in again if e["op"] == "r"] == [("r", "lost in bronze")]
 
 
-@pytest.mark.all
 def test_what_no_calendar_has_is_told_by_the_comparison(chain: SmallChain) -> None:
     """Debezium sends zero dates as NULL and the year 0000 as 1900; a TIME below zero or beyond a day is no time of day."""
     chain.live.server.execute(

@@ -22,7 +22,7 @@ NAMES = [name for name in taken_names() if " " not in name]
 ROWS = {number: dict(zip(("id", *NAMES), [number, *values_of(number, NAMES)], strict=True)) for number in range(1, 9)}
 
 
-@pytest.mark.parametrize("keys", [("id",), ("cdc_gone", "id", "w_0")])
+@pytest.mark.parametrize("keys", [pytest.param(("id",), marks=pytest.mark.all), ("cdc_gone", "id", "w_0")])
 def test_rows_of_chosen_keys_are_what_was_sent(session: SparkSession, tmp_path: Path, keys: tuple[str, ...]) -> None:
     columns = tuple(Column(name, "integer", name not in keys) for name in ("id", *NAMES))
     table = ReplayedTable(session, tmp_path, columns=columns, keys=keys, has_history=False)

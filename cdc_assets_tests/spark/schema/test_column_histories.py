@@ -133,6 +133,7 @@ def test_values_follow_their_columns_through_any_history(numbered: bool) -> None
     assert ended > SEEDS / 5
 
 
+@pytest.mark.all
 def test_a_rename_after_a_change_of_type_takes_all_values_along(session: SparkSession, tmp_path: Path) -> None:
     """Rows from before the change of type had NULL in the renamed column; a new column of the old name had their values."""
     lake = Lake(session, tmp_path)

@@ -130,6 +130,7 @@ def _property(session: SparkSession, path: str) -> str:
     return str(found.value)
 
 
+@pytest.mark.all
 def test_names_of_between_two_looks(session: SparkSession, tmp_path: Path) -> None:
     """A column comes under the name of one that goes, and gets another; one has a name that no look has seen."""
     lake = Lake(session, tmp_path)
@@ -159,6 +160,7 @@ def test_names_of_between_two_looks(session: SparkSession, tmp_path: Path) -> No
     }
 
 
+@pytest.mark.all
 def test_a_field_that_may_be_of_two_columns_is_told(session: SparkSession, tmp_path: Path) -> None:
     """The last column went and another came; under a name that no look has seen it may be either: nothing is guessed."""
     lake = Lake(session, tmp_path)

@@ -155,6 +155,7 @@ def test_a_declaration_that_only_spark_knows(
     assert DeltaTable(spec.path).version() == before
 
 
+@pytest.mark.all
 def test_places_and_circles_are_the_same_by_both_writers(session: SparkSession, tmp_path: Path) -> None:
     source, rows = Source(session, tmp_path, "t"), {}
     spec = replace(source.spec("t"), columns=(COLUMNS[0], Column("p", "point"), Column("c", "circle")))
@@ -179,7 +180,7 @@ def test_places_and_circles_are_the_same_by_both_writers(session: SparkSession, 
         assert {row["id"]: (row["p"], row["c"]) for row in found} == rows
 
 
-@pytest.mark.parametrize("without_key", ["append", "multiset"])
+@pytest.mark.parametrize("without_key", [pytest.param("append", marks=pytest.mark.all), "multiset"])
 def test_a_table_without_a_key_gets_its_inserts_from_a_task(session: SparkSession, tmp_path: Path, without_key: str) -> None:
     source, rows = Source(session, tmp_path, "t"), list[str]()
     spec = replace(source.spec("t"), keys=(), without_key=without_key)

@@ -28,6 +28,8 @@ from spark.specs import BronzeSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.all
+
 ROOT = Path(__file__).parents[3]
 LINES = re.findall(r"^\./cdc .*$", (ROOT / "docs" / "how-to" / "streaming.md").read_text(), re.MULTILINE)
 SPEC, NOW, ON_AND_ON = (line.replace("shop", "feeds").replace("5 seconds", "1 second") for line in LINES)
@@ -141,7 +143,6 @@ def test_what_is_there_is_carried_once(feeds: Feeds) -> None:
     feeds.check()
 
 
-@pytest.mark.all
 def test_nothing_is_lost_or_carried_twice(feeds: Feeds, session: SparkSession) -> None:
     checkpoint = feeds.lake / "checkpoints" / "feeds"
     feeds.send(1, 2, 3)

@@ -39,6 +39,7 @@ def expected_of(numbers: int) -> dict[tuple[int, int, int], list[int]]:
     return found
 
 
+@pytest.mark.all
 def test_figures_are_those_of_the_columns(session: SparkSession, tmp_path: Path) -> None:
     """Also when they are brought up to new rows, in windows that have results already."""
     lake = Lake(session, tmp_path, form=("json", "topic"))

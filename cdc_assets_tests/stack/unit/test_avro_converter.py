@@ -85,6 +85,7 @@ def test_the_jar_is_found_as_a_plugin_and_keeps_nulls(tmp_path: Path) -> None:
     assert nulls_of_converters(jar, java()) == EXPECTED
 
 
+@pytest.mark.all
 @pytest.mark.slow
 @pytest.mark.parametrize("javac", JDKS or [None], ids=lambda javac: javac and javac.parents[1].name)
 def test_a_jdk_compiles_it_to_what_does_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, javac: Path | None) -> None:
@@ -164,6 +165,7 @@ def test_a_worker_has_it_beside_apicurios_and_compiles_once(tmp_path: Path, comp
     assert len(compilations) == 1
 
 
+@pytest.mark.all
 @pytest.mark.slow
 def test_what_cannot_be_compiled_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = tmp_path / SOURCE.name
@@ -180,6 +182,7 @@ def test_without_a_compiler_it_says_where_none_is(tmp_path: Path, monkeypatch: p
         keep_jar(tmp_path / JAR)
 
 
+@pytest.mark.all
 @pytest.mark.slow
 def test_the_command_writes_it_for_a_worker_of_ones_own(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "cdc_assets.stack.avro_converter"]
