@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from cdc_assets.preflight import binlog_gaps
 from cdc_assets.preflight.finding import NOT_SEEN, Finding
 from cdc_assets.preflight.mysql_grants import account, may, parse_grants
 from cdc_assets.registry.identifiers import TableId
@@ -18,13 +19,14 @@ Rows = Sequence[Sequence[Any]]
 
 # {name: query}; `tables` and `keys` take the databases' names.
 QUERIES = {
-    "variables": "SHOW GLOBAL VARIABLES WHERE Variable_name IN "
-    "('log_bin', 'binlog_format', 'binlog_row_image', 'binlog_row_value_options', 'server_id', 'version', "
+    **binlog_gaps.QUERIES,
+    "variables": f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({', '.join(map(repr, binlog_gaps.VARIABLES))}, "
+    "'log_bin', 'binlog_format', 'binlog_row_image', 'binlog_row_value_options', 'server_id', 'version', "
     "'binlog_expire_logs_seconds', 'expire_logs_days', 'gtid_mode', 'enforce_gtid_consistency', 'gtid_domain_id')",
     "grants": "SHOW GRANTS",
     # Whom the server took the role for: a grant to another host's is of no use.
     "account": "SELECT CURRENT_USER()",
-    "tables": "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_schema IN ({schemas})",
+    "tables": "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema IN ({schemas})",
     # A user who may only read does not see table_constraints.
     "keys": "SELECT DISTINCT table_schema, table_name FROM information_schema.statistics "
     "WHERE index_name = 'PRIMARY' AND table_schema IN ({schemas})",
@@ -65,6 +67,7 @@ def findings(
     """
     variables, role = _variables(answers), account(answers.get("account"), user)
     yield from _settings(variables)
+    yield from binlog_gaps.settings(variables)
     rights = parse_grants(answers["grants"])
     missing = [one for one in _FOR_ALL if not may(rights, one)]
     if missing:
@@ -72,6 +75,7 @@ def findings(
         yield Finding("privileges", "fail", "server", f"lacks {names}", f"GRANT {names} ON *.* TO {role}")
     yield from _filters(tables, answers)
     yield from _cascades(tables, answers, variables)
+    yield from binlog_gaps.tables(tables, answers.get("gaps", ()), answers.get("compressed", ()))
     if prepared := sum(int(count) for _, count in answers.get("xa", ())):
         message = (
             f"applications prepare transactions ({prepared} XA PREPARE since the server started), which are in the binlog from "
@@ -89,7 +93,7 @@ def findings(
 
 def tables_there(answers: Mapping[str, Rows]) -> set[TableId]:
     """Those that the role sees."""
-    return {TableId(schema, table) for schema, table, _ in answers["tables"]}
+    return {TableId(schema, table) for schema, table in answers["tables"]}
 
 
 def _table_finding(table: TableId, role: str, *, is_seen: bool, lacking: str, has_key: bool) -> Finding:
