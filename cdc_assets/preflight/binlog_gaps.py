@@ -25,14 +25,14 @@ _BY_SESSION = re.compile(r"\b(binlog_format|binlog_row_image|binlog_row_value_op
 
 
 def settings(variables: Mapping[str, str]) -> Iterator[Finding]:
-    """Of the server."""
+    """Of the server: the settings under which events are passed over, are not written, or lose their order."""
     if variables.get("log_bin_compress", "OFF").upper() in ("ON", "1"):
         # Event types 165 to 171 of https://mariadb.com/kb/en/2-binlog-event-header/, which its client (0.40) passes over.
         message = "log_bin_compress is ON: Debezium passes over compressed events, and their changes are in no topic"
         yield Finding("log_bin_compress", "fail", "server", message, "SET GLOBAL log_bin_compress = OFF")
     if variables.get("binlog_legacy_event_pos", "ON").upper() in ("OFF", "0"):
         # https://debezium.io/documentation/reference/3.6/connectors/mariadb.html, MDEV-33664: a variable from 11.4 on.
-        message = "binlog_legacy_event_pos is OFF: all events of a transaction have one position, by which their order is not to be told"
+        message = "binlog_legacy_event_pos is OFF: the events of a transaction have one position, which tells no order"
         mend = "SET GLOBAL binlog_legacy_event_pos = ON"
         yield Finding("binlog_legacy_event_pos", "fail", "server", message, mend)
     if named := sorted({name.lower() for name in _BY_SESSION.findall(variables.get("init_connect", ""))}):
@@ -47,9 +47,9 @@ def tables(
     for schema, name, kind, engine, options in gaps:
         table = TableId(schema, name)
         if str(kind).upper() == "SYSTEM VERSIONED":
-            yield _versioned(table, is_captured=table in captured)
+            yield _version_finding(table, is_captured=table in captured)
         elif table in captured:
-            yield from _kept_apart(table, str(engine or "").upper(), str(options or "").lower())
+            yield from _table_findings(table, str(engine or "").upper(), str(options or "").lower())
     found: dict[TableId, list[str]] = {}
     for schema, name, column in compressed:
         found.setdefault(TableId(schema, name), []).append(str(column))
@@ -62,7 +62,7 @@ def tables(
         yield Finding("compressed_columns", "fail", str(table), message, f"ALTER TABLE {quote(*table)} {changed}")
 
 
-def _versioned(table: TableId, *, is_captured: bool) -> Finding:
+def _version_finding(table: TableId, *, is_captured: bool) -> Finding:
     if is_captured:
         message = "is system-versioned: its row events have columns that Debezium does not know of, and old versions as rows"
         mend = f"ALTER TABLE {quote(*table)} DROP SYSTEM VERSIONING, or take it out of the registry"
@@ -72,7 +72,7 @@ def _versioned(table: TableId, *, is_captured: bool) -> Finding:
     return Finding("versioned", "warn", str(table), message, mend)
 
 
-def _kept_apart(table: TableId, engine: str, options: str) -> Iterator[Finding]:
+def _table_findings(table: TableId, engine: str, options: str) -> Iterator[Finding]:
     if engine == "MEMORY":
         message = "its engine is MEMORY: a restart of the server empties it, and no row event says so"
         yield Finding("engine", "warn", str(table), message, f"ALTER TABLE {quote(*table)} ENGINE = InnoDB")
