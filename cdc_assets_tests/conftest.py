@@ -24,6 +24,8 @@ from cdc_assets_tests.support.live.cdc import Cdc, Lake, declared_in, live_lake
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_mysql import LiveMySql
 from cdc_assets_tests.support.live.live_source import LiveSource, live_source
+from cdc_assets_tests.support.servers.endpoints import Endpoint
+from cdc_assets_tests.support.servers.endpoints import running as running_endpoint
 from cdc_assets_tests.support.servers.mariadb_server import mariadb_server
 from cdc_assets_tests.support.servers.mysql_server import GTIDS, mysql_server
 from cdc_assets_tests.support.servers.mysql_worker import mysql_worker
@@ -97,6 +99,27 @@ def kafka(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory)
         return
     with kafka_broker(tmp_path_factory.mktemp("kafka")) as bootstrap:
         yield bootstrap
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    """The stack's own S3, with a bucket that all tests have; as `remote`."""
+    yield from endpoint("s3", pytestconfig, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def gcs_endpoint(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    """As `s3_endpoint`."""
+    yield from endpoint("gcs", pytestconfig, tmp_path_factory)
+
+
+def endpoint(kind: str, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    if address := ground_address(pytestconfig.option.ground, kind):
+        port, _, folder = address.partition(" ")
+        yield Endpoint(kind, Path(folder), int(port))
+        return
+    with running_endpoint(kind, tmp_path_factory.mktemp(kind)) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,23 +13,11 @@ import pytest
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.resources.object_store import ObjectStore, open_store
 from cdc_assets_tests.backup.bronze_tables import Bronze
-from cdc_assets_tests.backup.endpoints import Endpoint, running
+from cdc_assets_tests.support.servers.endpoints import Endpoint
 
 _IN_FOLDERS = ("local",)
 _SERVED = ("s3", "gcs")
 """Kinds of stores: those that need a folder alone, and those of an endpoint."""
-
-
-@pytest.fixture(scope="session")
-def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    with running("s3", tmp_path_factory.mktemp("s3")) as endpoint:
-        yield endpoint
-
-
-@pytest.fixture(scope="session")
-def gcs_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    with running("gcs", tmp_path_factory.mktemp("gcs")) as endpoint:
-        yield endpoint
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from cdc_assets.cli import app
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.removal import data
-from cdc_assets_tests.backup.endpoints import SCHEMES, Endpoint
+from cdc_assets_tests.support.servers.endpoints import SCHEMES, Endpoint
 from spark.lake.object_lease import SPARK, hold
 
 KEPT = "connector,slot,publication,tables,mirror,registry"
@@ -23,10 +23,11 @@ OF_A_TABLE = ("_manifests/0000-00000000000000000000.json", "_plans/0000-00000000
 LAYERS = ("bronze", "silver", "quarantine", "ledger")
 OF_THE_LAKE = ("_delta_log/00000000000000000000.json", "orders/_delta_log/00000000000000000000.json", "orders/a=1/part.parquet")
 OTHERS = ("moving/leaver2/orders/_newest", "moving/leaver/notes.txt", "moving/leaver/orders.txt", "leaver/orders/_newest")
+OURS = ("moving/", "leaver/", "lakes/one/")
 
 
 class Bucket:
-    """The bucket by the provider's own client."""
+    """What of the bucket is this test's, by the provider's own client."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._config = endpoint.config
@@ -42,8 +43,10 @@ class Bucket:
     def keys(self) -> set[str]:
         if self._config.kind == "s3":
             pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._config.bucket)
-            return {item["Key"] for page in pages for item in page.get("Contents", ())}
-        return {blob.name for blob in self._client.list_blobs(self._config.bucket)}
+            found = {item["Key"] for page in pages for item in page.get("Contents", ())}
+        else:
+            found = {blob.name for blob in self._client.list_blobs(self._config.bucket)}
+        return {key for key in found if key.startswith(OURS)}
 
 
 def _s3(endpoint: Endpoint) -> Any:

@@ -15,7 +15,7 @@ from cdc_assets.errors import StoreError
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.resources.object_store import ObjectStore, open_store
 from cdc_assets.resources.object_store.errors import MissingBucketError, MissingObjectError, StoreAccessError
-from cdc_assets_tests.backup.endpoints import Endpoint
+from cdc_assets_tests.support.servers.endpoints import Endpoint, running
 
 KEY = "shop/orders/dt=2026-11-21/hr=05/core.shop.public.orders+0+0+00000000000000000000.json.gz"
 
@@ -189,15 +189,19 @@ def test_local_links_cannot_lead_out(store: ObjectStore, tmp_path: Path) -> None
     assert [item.key for item in store.list("shop/")] == ["shop/x"]
 
 
-@pytest.mark.parametrize("endpoint", ["s3", "gcs"], indirect=True)
-def test_objects_outlive_kill_9(endpoint: Endpoint) -> None:
-    store = open_store(endpoint.config.model_copy(update={"prefix": "survivors"}))
-    store.put_if_absent(KEY, b"one")
-    endpoint.kill()
-    endpoint.start()
-    assert store.get(KEY) == b"one"
-    assert not store.put_if_absent(KEY, b"two")
-    assert [item.key for item in store.list("shop/")] == [KEY]
+@pytest.mark.service
+@pytest.mark.parametrize("kind", ["s3", "gcs"])
+def test_objects_outlive_kill_9(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(kind, tmp_path) as endpoint:
+        for name, value in endpoint.environment.items():
+            monkeypatch.setenv(name, value)
+        store = open_store(endpoint.config.model_copy(update={"prefix": "survivors"}))
+        store.put_if_absent(KEY, b"one")
+        endpoint.kill()
+        endpoint.start()
+        assert store.get(KEY) == b"one"
+        assert not store.put_if_absent(KEY, b"two")
+        assert [item.key for item in store.list("shop/")] == [KEY]
 
 
 @pytest.mark.parametrize("endpoint", ["s3"], indirect=True)

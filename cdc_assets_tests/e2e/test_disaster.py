@@ -18,10 +18,10 @@ from typing import Any, cast
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets_tests.backup.endpoints import Endpoint, running
 from cdc_assets_tests.e2e.source_rows import current_versions, silver_rows, source_rows
 from cdc_assets_tests.support.lakehouse import ROOT, Lakehouse
 from cdc_assets_tests.support.page_blocks import blocks_of
+from cdc_assets_tests.support.servers.endpoints import Endpoint, running
 from cdc_assets_tests.support.servers.own_server import OwnServer, own_server
 
 pytestmark = [pytest.mark.e2e, pytest.mark.all]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cdc_assets.preflight.lake_store import PROBES, inspect_lake
-from cdc_assets_tests.backup.endpoints import SCHEMES, Endpoint, running
+from cdc_assets_tests.support.servers.endpoints import SCHEMES, Endpoint
 from spark.lake import gcs_bucket
 from spark.lake.folder import open_folder
 from spark.lake.gcs_bucket import GcsBucket
@@ -18,10 +17,10 @@ from spark.lake.s3_bucket import S3Bucket
 pytestmark = pytest.mark.service
 
 
-@pytest.fixture(scope="module", params=[*SCHEMES])
-def endpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    with running(request.param, tmp_path_factory.mktemp(request.param)) as found:
-        yield found
+@pytest.fixture(params=[*SCHEMES])
+def endpoint(request: pytest.FixtureRequest) -> Endpoint:
+    found: Endpoint = request.getfixturevalue(f"{request.param}_endpoint")
+    return found
 
 
 @pytest.fixture

@@ -11,9 +11,7 @@ from cdc_assets.registry.models import Source
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.restore.restore_request import RestoreRequest
 from cdc_assets_tests.backup.conftest import any_store as any_store
-from cdc_assets_tests.backup.conftest import gcs_endpoint as gcs_endpoint
 from cdc_assets_tests.backup.conftest import root as root
-from cdc_assets_tests.backup.conftest import s3_endpoint as s3_endpoint
 from cdc_assets_tests.backup.conftest import shared_stores as shared_stores
 from cdc_assets_tests.backup.conftest import store as store
 from cdc_assets_tests.restore.original import Original

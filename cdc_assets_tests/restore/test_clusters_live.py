@@ -20,11 +20,11 @@ from cdc_assets.restore import lost_topics
 from cdc_assets.restore.lost_topics import restore_topics
 from cdc_assets.restore.restore_request import DAMAGED, RESTORED, THERE
 from cdc_assets.volumetry.log_position import carry_to_lake
-from cdc_assets_tests.backup.endpoints import Endpoint
 from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.restore_ground import Ground, open_ground
+from cdc_assets_tests.support.servers.endpoints import Endpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

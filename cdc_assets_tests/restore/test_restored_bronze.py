@@ -13,9 +13,9 @@ from cdc_assets.errors import RestoreError
 from cdc_assets.resources.object_store import ObjectStore
 from cdc_assets.restore.restore_request import EMPTY, RESTORED, THERE, RestoreRequest
 from cdc_assets.restore.restored_bronze import plan_bronze, restore_bronze
-from cdc_assets_tests.backup.endpoints import Endpoint
 from cdc_assets_tests.restore.conftest import Ask
 from cdc_assets_tests.restore.original import ODD, TABLES, Original, assert_same, fill, held, quietly, row, rows, states
+from cdc_assets_tests.support.servers.endpoints import Endpoint
 
 
 @pytest.mark.service

@@ -1,4 +1,4 @@
-"""The servers that all parts of a run share: a Spark Connect server and a Kafka broker.
+"""The servers that all parts of a run share: a Spark Connect server, a Kafka broker, an S3 and a GCS.
 
 `python -m cdc_assets_tests.run.ground FILE` starts them, writes their addresses into the file, and stops them when its standard
 input ends. A part waits for its first address (`--ground FILE`). A test that stops, kills or fills a server takes one of its own.
@@ -53,10 +53,15 @@ def started(environment: Mapping[str, str]) -> Iterator[tuple[Path, subprocess.P
 def main(file: Path) -> None:
     """Start the servers, and hold them until standard input ends."""
     from cdc_assets_tests.support.lake.jvm import kafka_broker, spark_connect
+    from cdc_assets_tests.support.servers.endpoints import KINDS as ENDPOINTS
+    from cdc_assets_tests.support.servers.endpoints import running
 
     with ExitStack() as servers:
         try:
             addresses = {"kafka": servers.enter_context(kafka_broker(file.parent / "kafka"))}
+            for kind in ENDPOINTS:
+                found = servers.enter_context(running(kind, file.parent / kind))
+                addresses[kind] = f"{found.port} {found.folder}"
             addresses["spark"], _ = servers.enter_context(spark_connect(file.parent / "spark", shared=True))
         except Exception as error:
             _write(file, {_FAILED: f"the ground of the tests did not start: {error}"})

@@ -20,10 +20,10 @@ from cdc_assets.resources import delta_rows
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows
 from cdc_assets.tables.fold_specs import silver_spec
 from cdc_assets.tables.source_catalogue import catalogue_of
-from cdc_assets_tests.backup.endpoints import SCHEMES
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
+from cdc_assets_tests.support.servers.endpoints import SCHEMES
 from spark.delta.delta_rs import open_delta
 from spark.delta.local_log import newest_commits
 from spark.delta.session import connect

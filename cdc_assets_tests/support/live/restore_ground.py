@@ -31,11 +31,11 @@ from cdc_assets.resources import platform as platform_clients
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.log_position import carry_to_lake
 from cdc_assets.volumetry.measure import measure_transport
-from cdc_assets_tests.backup.endpoints import Endpoint
 from cdc_assets_tests.e2e.source_rows import current_versions, silver_rows, source_rows
 from cdc_assets_tests.support.lake.lake import rows, values
 from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.clusters import until
+from cdc_assets_tests.support.servers.endpoints import Endpoint
 
 PARTITIONS = 2
 TOLD = ("id", "v", "_cdc_position", "_valid_from", "_valid_to", "_is_current")

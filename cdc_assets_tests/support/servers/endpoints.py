@@ -1,4 +1,4 @@
-"""The stack's own S3 and GCS endpoints as processes of a test, on free ports, with a data folder that outlives them."""
+"""The stack's own S3 and GCS endpoints on free ports, each with a data folder that outlives it: the ground's, or a test's own."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ SCHEMES = {"s3": "s3a", "gcs": "gs"}
 
 
 class Endpoint:
-    """A component of the stack that this test starts, kills and stops itself."""
+    """A component of the stack: whoever starts it may kill it. Another process meets it by its folder and its port."""
 
-    def __init__(self, kind: str, folder: Path) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, folder: Path, port: int | None = None) -> None:
+        self.kind, self.folder, self.port = kind, folder, port or free_port()
         if kind == "s3":
             locked_jars("s3proxy")
         home = Home(folder)
         home.create()
         (folder / "logs").mkdir(exist_ok=True)
-        self._component = KINDS[kind](Site(home, {kind: free_port()}, buckets={kind: ["cdc-backup"]}))
+        self._component = KINDS[kind](Site(home, {kind: self.port}, buckets={kind: ["cdc-backup"]}))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
