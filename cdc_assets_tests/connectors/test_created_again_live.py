@@ -82,6 +82,7 @@ def test_offsets_of_before_are_named_and_somebody_has_to_choose(cdc: Cdc) -> Non
     assert keys(cdc) == ['{"id":1}', '{"id":2}']
 
 
+@pytest.mark.all
 def test_or_has_it_begin_anew(cdc: Cdc) -> None:
     cdc.live.connect.delete(NAME)
     cdc.json("apply", "again", code=1)

@@ -41,6 +41,7 @@ def _backend(cdc: Cdc) -> int | None:
     return row[0] if row else None
 
 
+@pytest.mark.all
 def test_only_what_has_failed_is_restarted(cdc: Cdc) -> None:
     before = _backend(cdc)
     assert cdc.json("restart", CAPTURE)[0]["tasks"] == ["RUNNING"]

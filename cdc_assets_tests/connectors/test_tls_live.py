@@ -28,6 +28,8 @@ from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.servers.mariadb_server import MariaDbServer, mariadb_server
 from cdc_assets_tests.support.servers.tls_front import TlsFront
 
+pytestmark = pytest.mark.all
+
 ELSEWHERE = "0.0.0.0"
 NOT_HERE = f"{ELSEWHERE} is not an address of this machine"
 
@@ -132,7 +134,6 @@ def keystore(certificate: str, folder: Path) -> str:
     return str(made)
 
 
-@pytest.mark.all
 def test_a_mariadb_elsewhere_is_verified_by_default(
     declared: Callable[..., Declared],
     mariadb: LiveMariaDb,

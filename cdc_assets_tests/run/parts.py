@@ -23,7 +23,7 @@ CHECKS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 """Lint and types, with the seconds that they take below."""
 _CHECK_SECONDS = {"mypy": 120.0}
-_SHARES = {SPARK: 3, REST: 2}
+_SHARES = {SPARK: 3, REST: 3}
 """Parts whose files need nothing of each other but the ground, and how many processes play them side by side."""
 _WORTH_A_PROCESS = 60.0
 """Seconds: a process takes eight to import what the tests import."""
