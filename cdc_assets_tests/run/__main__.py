@@ -155,20 +155,22 @@ class _Run:
             say(f"no time is left for the rotation: {clock(passed)} of {self._options.within} have passed")
             return
         waiting = rotation.waited([test for test in tests if not test.is_core], self._passed, self._seed)
-        picked = rotation.chosen(waiting, self._seconds, budget, _AT_A_TIME)
+        groups = rotation.chosen(waiting, self._seconds, budget, _AT_A_TIME)
+        picked = [test for group in groups for test in group]
         again = f"--{'rotate' if self._options.rotate else 'oldest'} {self._options.rotate or self._options.oldest}"
-        say(f"the rotation plays {len(picked)} of the {len(waiting)} tests that are not of the core")
+        of_all = sum(map(len, waiting))
+        say(f"the rotation plays {len(picked)} of the {of_all} tests that are not of the core")
         say(f"the same again: ./cdc test {again} --seed {self._seed}")
-        longest = max((self._seconds[test.id] for test in picked), default=0.0)
+        longest = max((sum(self._seconds[test.id] for test in group) for group in groups), default=0.0)
         until = time.time() + max(budget, longest)
         limit = write_limit(results / "limit.json", until, self._seconds)
         folder = results / "rotation"
         folder.mkdir()
         # What nobody has recorded may take an hour: it is interrupted after a second time of that length.
         self._play(part_steps(picked, self._seconds, folder, [*options, limit], until + budget), folder)
-        self._play_again(picked, folder, options)
+        self._play_again(groups, folder, options)
 
-    def _play_again(self, picked: Sequence[Test], folder: Path, options: Sequence[str]) -> None:
+    def _play_again(self, groups: Sequence[Sequence[Test]], folder: Path, options: Sequence[str]) -> None:
         """What failed is played once more with nothing beside it; what passes then is told as unsteady, and no failure.
 
         The tests of the rotation were written for a machine of their own; those of the core get no second try.
@@ -181,7 +183,8 @@ class _Run:
         again = folder / "again"
         again.mkdir()
         before, self._failed = self._failed, []
-        for step in part_steps([test for test in picked if test.id in names], self._seconds, again, options):
+        failed = [test for group in groups if names & {test.id for test in group} for test in group]
+        for step in part_steps(failed, self._seconds, again, options):
             self._play([step], again)
         passed = {
             line["test"] for file in again.glob("*.jsonl") for line in record.read_lines(file) if line.get("outcome") == "passed"

@@ -9,11 +9,14 @@ from typing import Any
 
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets_tests.hostile.seeds import seed_of_files
+from cdc_assets_tests.parts import REST, SPARK
 from cdc_assets_tests.run.catalogue import Test
 
 _UNKNOWN, _UNKNOWN_FAST = 10.0, 0.05
 """Seconds of a test that nobody has recorded: the means of those that start or ask a server, and of the others."""
 _SHORTEST = 60.0
+_APART = frozenset({SPARK, REST})
+"""Parts whose tests need nothing of each other; elsewhere a test may go on with what the one before it has made."""
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 _NEVER = ""
 
@@ -53,28 +56,37 @@ def estimates(tests: Iterable[Test], passed: Mapping[str, Mapping[str, Any]]) ->
     return {test.id: float(passed.get(test.id, {}).get("seconds", _UNKNOWN_FAST if test.is_fast else _UNKNOWN)) for test in tests}
 
 
-def waited(tests: Iterable[Test], passed: Mapping[str, Mapping[str, Any]], seed: int) -> list[Test]:
+def waited(tests: Iterable[Test], passed: Mapping[str, Mapping[str, Any]], seed: int) -> list[list[Test]]:
     """The longest waiting first, by the day on which each passed last; those of one day in the seed's order.
 
-    The seed shuffles files, and leaves a file's tests together: what a module starts is started once.
+    What is played together is one: a file whose tests may need each other, which waits as long as its oldest, or a test. The
+    seed shuffles files, and leaves a file's tests together: what a module starts is started once.
     """
-    rows: Sequence[Test] = list(tests)
-    files = sorted({test.file for test in rows})
+    groups: dict[str, list[Test]] = {}
+    for test in tests:
+        groups.setdefault(test.id if test.part in _APART else test.file, []).append(test)
+    files = sorted({group[0].file for group in groups.values()})
     random.Random(seed).shuffle(files)
     place = {file: at for at, file in enumerate(files)}
-    return sorted(rows, key=lambda test: (passed.get(test.id, {}).get("at", _NEVER)[:10], place[test.file]))
+
+    def day(group: Sequence[Test]) -> str:
+        return min(str(passed.get(test.id, {}).get("at", _NEVER))[:10] for test in group)
+
+    return sorted(groups.values(), key=lambda group: (day(group), place[group[0].file]))
 
 
-def chosen(waiting: Sequence[Test], seconds: Mapping[str, float], budget: float, at_a_time: int) -> list[Test]:
+def chosen(
+    waiting: Iterable[Sequence[Test]], seconds: Mapping[str, float], budget: float, at_a_time: int
+) -> list[Sequence[Test]]:
     """As many as `budget` seconds hold with so many side by side, at least one; what is too long for the rest is passed over.
 
-    A test that alone is longer than the budget is chosen when it is the one that has waited longest.
+    What alone is longer than the budget is chosen when it is what has waited longest.
     """
-    left, picked = budget * at_a_time, list[Test]()
-    for test in waiting:
-        took = seconds[test.id]
-        if took <= left or not picked:
-            picked.append(test)
+    left, picked = budget * at_a_time, list[Sequence[Test]]()
+    for group in waiting:
+        took = sum(seconds[test.id] for test in group)
+        if (took <= budget and took <= left) or not picked:
+            picked.append(group)
             left -= took
         if left <= 0:
             break

@@ -14,8 +14,8 @@ from cdc_assets_tests.run.__main__ import main
 from cdc_assets_tests.run.catalogue import Test
 
 
-def named(name: str, file: str = "test_a.py") -> Test:
-    return Test(f"{file}::{name}", "live", is_core=False, is_fast=False)
+def named(name: str, file: str = "test_a.py", part: str = "spark") -> Test:
+    return Test(f"{file}::{name}", part, is_core=False, is_fast=False)
 
 
 def test_a_time_is_written_with_its_unit() -> None:
@@ -42,12 +42,23 @@ def test_what_has_waited_longest_comes_first_and_a_file_stays_together() -> None
     tests = [named(str(at), f"test_{at % 3}.py") for at in range(9)]
     passed = {test.id: {"at": "2026-11-02T09:00:00"} for test in tests if test.file != "test_2.py"}
     passed["test_0.py::0"] = {"at": "2026-11-01T23:00:00"}
-    order = [test.id for test in rotation.waited(tests, passed, seed=1)]
+    order = [test.id for [test] in rotation.waited(tests, passed, seed=1)]
     assert order[:4] == ["test_2.py::2", "test_2.py::5", "test_2.py::8", "test_0.py::0"]
     files = [name.partition("::")[0] for name in order[4:]]
     assert files in (["test_0.py"] * 2 + ["test_1.py"] * 3, ["test_1.py"] * 3 + ["test_0.py"] * 2)
-    orders = {tuple(test.id for test in rotation.waited(tests, {}, seed)) for seed in range(40)}
+    orders = {tuple(test.id for [test] in rotation.waited(tests, {}, seed)) for seed in range(40)}
     assert len(orders) == 6, "each order of three files"
+
+
+def test_a_file_whose_tests_may_need_each_other_is_played_whole() -> None:
+    tests = [named(name, file, "live") for file in ("test_a.py", "test_b.py") for name in "abc"]
+    passed = {test.id: {"at": "2026-11-02"} for test in tests if test.id != "test_b.py::c"}
+    waiting = rotation.waited(tests, passed, seed=1)
+    assert [[test.id[-1] for test in group] for group in waiting] == [["a", "b", "c"]] * 2
+    assert waiting[0][0].file == "test_b.py"
+    seconds = {test.id: 40.0 for test in tests}
+    assert rotation.chosen(waiting, seconds, 130, 2) == waiting
+    assert rotation.chosen(waiting, seconds, 100, 2) == waiting[:1]
 
 
 @given(st.lists(st.floats(1, 400), min_size=1, max_size=60), st.integers(0, 10**6))
@@ -60,7 +71,7 @@ def test_each_test_comes_in_as_many_runs_as_its_seconds_need(took: list[float], 
     # At least half of the budget is used by each run but the last, unless one test alone is longer than it.
     needed = int(2 * sum(min(each, budget) for each in took) / budget) + len(took) // 2 + 2
     for day in range(needed):
-        for test in rotation.chosen(rotation.waited(tests, passed, seed + day), seconds, budget, at_a_time):
+        for [test] in rotation.chosen(rotation.waited(tests, passed, seed + day), seconds, budget, at_a_time):
             passed[test.id] = {"at": f"{2000 + day:04}-01-01"}
     assert set(passed) == set(seconds)
 
@@ -68,8 +79,9 @@ def test_each_test_comes_in_as_many_runs_as_its_seconds_need(took: list[float], 
 def test_the_budget_is_kept_and_one_is_played_in_any_case() -> None:
     tests = [named(str(at)) for at in range(5)]
     seconds = dict(zip([test.id for test in tests], [50, 30, 90, 20, 40], strict=True))
-    assert [test.id[-1] for test in rotation.chosen(tests, seconds, 50, 2)] == ["0", "1", "3"]
-    assert [test.id[-1] for test in rotation.chosen(tests, seconds, 10, 2)] == ["0"]
+    waiting = [[test] for test in tests]
+    assert [test.id[-1] for [test] in rotation.chosen(waiting, seconds, 50, 2)] == ["0", "1", "3"]
+    assert [test.id[-1] for [test] in rotation.chosen(waiting, seconds, 10, 2)] == ["0"]
 
 
 def test_a_run_that_may_take_no_longer_leaves_its_rotation_what_is_left() -> None:
