@@ -19,7 +19,8 @@ from cdc_assets.stack.holder import supervisor_pid
 from cdc_assets.stack.home import Home, read_json
 from cdc_assets.stack.resident import resident_bytes
 from cdc_assets.stack.state import HEALTHY, STOPPED, ComponentState, StackState, read_state
-from cdc_assets.volumetry.check_verdicts import FAILED, NOT_RUN, PASSED, CheckVerdict, of_table, summary
+from cdc_assets.volumetry import rows_compared
+from cdc_assets.volumetry.check_verdicts import FAILED, NOT_RUN, PASSED, CheckVerdict, of_table
 
 
 def status(
@@ -67,7 +68,9 @@ def judge(answer: dict[str, Any], found: Answers) -> list[CheckVerdict]:
             row["checks"] = "unknown"
         return []
     for row in answer["tables"]:
-        row["checks"] = summary(of_table(found.checks, row["source"], row["table"]))
+        compared = rows_compared.of_table(found.compared, row["source"], row["table"])
+        row["checks"] = rows_compared.verdict_text(of_table(found.checks, row["source"], row["table"]), compared)
+        row["rows_compared"] = compared and compared.to_json()
     answer["checks"] = [each.to_json() for each in found.checks if each.state != PASSED]
     return found.checks
 

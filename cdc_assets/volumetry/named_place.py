@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 _NAMELESS = ("", "none", "unknown")
 
 
-def carry_named(platform: Platform, source: BaseSource, *, deadline: float, say: Callable[[str], None]) -> LogPosition:
+def carry_named(
+    platform: Platform, source: BaseSource, *, deadline: float, say: Callable[[str], None] = lambda _: None
+) -> LogPosition:
     """Wait until everything committed in the source before the call is readable in the lake's cluster; its place has a name.
 
     `deadline` in seconds. `say` is told what stands in the way.
