@@ -163,6 +163,7 @@ class NoPlaceError(CdcAssetsError):
 
     def __init__(self, source: str, reason: str) -> None:
         super().__init__(f"{source}: nothing was waited for, since no place of its log has a name: {reason}")
+        self.reason = reason
 
 
 class TopicGapError(CdcAssetsError):

@@ -24,7 +24,7 @@ from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
-from cdc_assets.volumetry.log_position import carry_to_lake
+from cdc_assets.volumetry.named_place import carry_named
 
 _CARRY_DEADLINE_SECONDS = 3600.0
 
@@ -114,6 +114,7 @@ def reload_tables(
 
     Raises:
         CdcAssetsError: from a step of the reading, which `cdc onboard SOURCE --resume` goes on with.
+        NoPlaceError: nobody can say when the rows have come.
     """
     if late := [table for table in tables if names.lake_topic(source, table) not in known.there]:
         _read_again(platform, source, late, say)
@@ -124,7 +125,7 @@ def _read_again(platform: Platform, source: CapturedSource, tables: Sequence[Tab
     say(f"reading {', '.join(table.name for table in tables)} again")
     onboarding.begin(source.name, [table.name for table in tables], "incremental", again=True)
     onboarding.go_on(platform, source.name, say)
-    carry_to_lake(platform, source.model_copy(update={"tables": tuple(tables)}), deadline=_CARRY_DEADLINE_SECONDS)
+    carry_named(platform, source.model_copy(update={"tables": tuple(tables)}), deadline=_CARRY_DEADLINE_SECONDS, say=say)
 
 
 def _next_epoch(platform: Platform, source: CapturedSource, table: Table, found: AppendPlan, *, intact: Set[str]) -> TopicSlice:

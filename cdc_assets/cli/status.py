@@ -19,7 +19,8 @@ from cdc_assets.stack.holder import supervisor_pid
 from cdc_assets.stack.home import Home, read_json
 from cdc_assets.stack.resident import resident_bytes
 from cdc_assets.stack.state import HEALTHY, STOPPED, ComponentState, StackState, read_state
-from cdc_assets.volumetry.check_verdicts import FAILED, NOT_RUN, PASSED, CheckVerdict, of_table, summary
+from cdc_assets.volumetry import rows_compared
+from cdc_assets.volumetry.check_verdicts import FAILED, NOT_RUN, PASSED, CheckVerdict, of_table
 
 
 def status(
@@ -27,6 +28,8 @@ def status(
     tables: Annotated[bool, typer.Option(help="Ask for each table's chain as well.")] = True,
 ) -> None:
     """Show what runs, how far each table is, and what its checks say.
+
+    A table that passes says when its rows were compared with the source: `pass, rows compared 3 h ago`.
 
     Exit 1 when a component is not healthy or a check has failed, 3 when nothing runs.
     """
@@ -67,7 +70,9 @@ def judge(answer: dict[str, Any], found: Answers) -> list[CheckVerdict]:
             row["checks"] = "unknown"
         return []
     for row in answer["tables"]:
-        row["checks"] = summary(of_table(found.checks, row["source"], row["table"]))
+        compared = rows_compared.of_table(found.compared, row["source"], row["table"])
+        row["checks"] = rows_compared.verdict_text(of_table(found.checks, row["source"], row["table"]), compared)
+        row["rows_compared"] = compared and compared.to_json()
     answer["checks"] = [each.to_json() for each in found.checks if each.state != PASSED]
     return found.checks
 

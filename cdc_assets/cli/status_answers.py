@@ -5,10 +5,10 @@ One after the other each waits for the one before, and the libraries of the next
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdc_assets.cli.chosen_sources import chosen_sources
@@ -19,17 +19,22 @@ from cdc_assets.kinds import experimental_warnings
 from cdc_assets.resources.dagster_answers import DagsterAnswers
 from cdc_assets.running_dagster.news import RegistryNews
 from cdc_assets.volumetry.check_verdicts import CheckVerdict, check_verdicts
+from cdc_assets.volumetry.rows_compared import RowsCompared, last_comparisons
 
 
 @dataclass(frozen=True)
 class Answers:
-    """As found. `checks_unknown` says why Dagster could not be asked for them; empty where it was. `spark` are rows about a
-    server of yours. `experimental`: why nobody should rely on a source's kind yet, by the source."""
+    """As found. `checks_unknown` says why Dagster could not be asked for them; empty where it was.
+
+    `compared`: by silver's asset, when its rows were compared last. `spark` are rows about a server of yours. `experimental`: why
+    nobody should rely on a source's kind yet, by the source.
+    """
 
     news: RegistryNews | None = None
     tables: list[dict[str, Any]] = field(default_factory=list)
     checks: list[CheckVerdict] = field(default_factory=list)
     checks_unknown: str = ""
+    compared: Mapping[tuple[str, ...], RowsCompared] = field(default_factory=dict)
     spark: list[dict[str, Any]] = field(default_factory=list)
     experimental: dict[str, str] = field(default_factory=dict)
 
@@ -46,8 +51,13 @@ def ask(*, tables: bool) -> Iterator[Callable[[], Answers]]:
             told = news.result()
             if chains is None or checks is None or (told and told.broken):
                 return Answers(told, spark=spark.result())
-            said, unknown = checks.result()
-            return Answers(told, chains.result(), said, unknown, spark.result(), experimental_warnings(chosen_sources()))
+            return replace(
+                checks.result(),
+                news=told,
+                tables=chains.result(),
+                spark=spark.result(),
+                experimental=experimental_warnings(chosen_sources()),
+            )
 
         yield wait
 
@@ -58,9 +68,11 @@ def _chains() -> list[dict[str, Any]]:
     return [chain.to_json() for chain in chain_status()]
 
 
-def ask_checks() -> tuple[list[CheckVerdict], str]:
-    """What the checks say, or why nobody knows."""
+def ask_checks() -> Answers:
+    """What the checks say and when rows were compared, or why nobody knows."""
+    dagster = DagsterAnswers()
     try:
-        return check_verdicts(DagsterAnswers()), ""
+        checks = check_verdicts(dagster)
+        return Answers(checks=checks, compared=last_comparisons(dagster, checks))
     except CdcAssetsError as error:
-        return [], str(error)
+        return Answers(checks_unknown=str(error))

@@ -11,10 +11,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from cdc_assets.quantity import quantity
+from cdc_assets.volumetry.rows_compared import RowsCompared
 
 _LAGS = ("mirror_lag", "bronze_lag", "silver_lag", "history_lag")
 # Figures of the chain; what is wrong with it has a line of its own.
-_APART = ("error", "verdicts")
+_APART = ("error", "verdicts", "rows_compared")
 _UNBOUNDED = 10_000
 """Columns: more than any row takes."""
 
@@ -83,6 +84,7 @@ def _fits(console: Console, table: Table) -> bool:
 
 
 def _checks(row: Mapping[str, Any]) -> str:
-    told = escape(str(row["checks"]))
-    colour = "red" if "failed" in told else "green" if told.startswith("pass") else "yellow"
+    told, compared = escape(str(row["checks"])), row.get("rows_compared")
+    is_fresh = compared is not None and not RowsCompared(**compared).is_long_ago(time.time())
+    colour = "red" if "failed" in told else "green" if told.startswith("pass") and is_fresh else "yellow"
     return f"[{colour}]{told}[/]"

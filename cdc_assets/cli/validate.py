@@ -16,6 +16,7 @@ from cdc_assets.names import table_name
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.compatibility import is_portable
+from cdc_assets.registry.durations import NEVER, format_duration
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry.retention import keeps_all_for_history
 from cdc_assets.registry_files.errors import RegistryError
@@ -45,6 +46,7 @@ def validate(
         experimental = experimental_warnings(sources)
         kept = {s.name: [table_name(t) for t in tables] for s in sources if (tables := keeps_all_for_history(s))}
         told = {"valid": True, "sources": found, "experimental": experimental, "not_portable": foreign, "keeps_all_backup": kept}
+        told["rows_compared"] = {s.name: _rows_rhythm(s) for s in sources}
         print_document(told, output)
         return
     for source in sources:
@@ -52,12 +54,33 @@ def validate(
         print(f"{source.name}: {quantity(len(source.tables), 'table')} ({listed})")
         for name, warning in experimental_warnings([source]).items():
             print(f"{name}: {warning}")
+        if source.asked is None:
+            print(f"{source.name}: {_rows_sentence(source)}")
         if tables := keeps_all_for_history(source):
             listed = ", ".join(table_name(table) for table in tables)
             print(f"{source.name}: {listed}: all of the backup is kept, for the history (scd2) has versions of every epoch")
     for sentence in foreign:
         print(f"warning: {sentence}", file=sys.stderr)
     print(f"{quantity(len(sources), 'source')} in {place}: valid")
+
+
+def _rows_rhythm(source: BaseSource) -> str:
+    """How often rows are compared: `1d`, `never`, or with the counts."""
+    if source.asked is not None:
+        return f"with the counts, {format_duration(source.volumetry.every)}"
+    return format_duration(source.rows_every) if source.rows_every else NEVER
+
+
+def _rows_sentence(source: BaseSource) -> str:
+    """How often rows are compared; where they never are, what to declare."""
+    if source.rows_every is not None:
+        left_out = [table_name(table) for table in source.tables if table not in source.rows_tables]
+        return f"rows are compared every {_rows_rhythm(source)}" + (f", not of {', '.join(left_out)}" if left_out else "")
+    if source.reconciliation.every == NEVER:
+        return "rows are never compared, as declared"
+    if source.captured is not None:
+        return "rows are never compared: declare a marker table (reconciliation: {marker: schema.table})"
+    return "rows are never compared: declare a rhythm (reconciliation: {every: 6h})"
 
 
 def _portability(source: BaseSource, table: Table) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,8 +17,11 @@ from cdc_assets.main_job.verdict_lines import is_red, print_verdicts
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.volumetry.check_verdicts import NOT_RUN, CheckVerdict, of_table, summary, verdict
+from cdc_assets.volumetry.rows_compared import RowsCompared, of_metadata, verdict_text
 
 _NOTHING = -1
+_NOW = math.inf
+"""When a comparison of this very run was made."""
 Outcomes = Mapping[tuple[tuple[str, ...], str], CheckOutcome]
 
 
@@ -27,7 +31,8 @@ class Line:
 
     A count is None where its check could not count, and -1 where there is nothing to count: rows of a source without a
     database, objects of one without a backup. `part`: of which part of the table the rows of source and silver are, empty:
-    of the whole (`reconciliation.max_rows`).
+    of the whole (`reconciliation.max_rows`). `compared`: the last
+    comparison of rows, which may be an earlier run's; None: there was none.
     """
 
     table: str
@@ -40,6 +45,7 @@ class Line:
     lag_seconds: float | None
     verdicts: tuple[CheckVerdict, ...]
     part: str = ""
+    compared: RowsCompared | None = None
 
 
 def line_of(
@@ -68,6 +74,7 @@ def line_of(
         lag_seconds=lag_seconds,
         verdicts=tuple(of_table(verdicts, source.name, names.table_name(table))),
         part=_part(found["silver"]),
+        compared=of_metadata(found["silver"].metadata, _NOW) if found["silver"] else None,
     )
 
 
@@ -95,12 +102,17 @@ def print_table(console: Console, source: BaseSource, lines: Sequence[Line], of_
             values[0], values[4] = f"{values[0]} *", f"{values[4]} *"
         lag = "?" if line.lag_seconds is None else f"{line.lag_seconds:.1f}"
         colour = "red" if is_red(line.verdicts) else "green"
-        table.add_row(line.table, *values, lag, f"[{colour}]{summary(line.verdicts)}[/]")
+        table.add_row(line.table, *values, lag, f"[{colour}]{_verdict_text(line)}[/]")
     console.print(table)
     for line in lines:
         if line.part:
             console.print(f"* {line.table}: rows of a part: {escape(line.part)}; cdc reconcile counts the whole", highlight=False)
     print_verdicts(console, [*of_source, *(each for line in lines for each in line.verdicts)])
+
+
+def _verdict_text(line: Line) -> str:
+    """Rows that this run has compared need no word."""
+    return summary(line.verdicts) if line.compared and line.compared.at == _NOW else verdict_text(line.verdicts, line.compared)
 
 
 def _number(outcome: CheckOutcome | None, key: str) -> int | None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import dagster as dg
 
 _CATCH_UP_TIMEOUT = 900.0
+_AWAITED = Awaited(backup=True)
 
 
 def run_main_job(
@@ -73,10 +74,23 @@ def run_main_job(
             if behind:
                 failed.look()
 
-        wait_caught_up(platform, sources, timeout=_CATCH_UP_TIMEOUT, awaited=Awaited(backup=True), progress=progress)
+        wait_caught_up(platform, sources, timeout=_CATCH_UP_TIMEOUT, awaited=_AWAITED, progress=progress, say=_Once(console))
         say("counting every link of every chain")
         counted = _count_links(console, platform, sources)
     return _print_links(tables, platform, sources, arrivals.reached, counted)
+
+
+class _Once:
+    """Prints what stands in the way of a source, each thing once."""
+
+    def __init__(self, console: Console) -> None:
+        self._console, self._told = console, set[str]()
+
+    def __call__(self, line: str) -> None:
+        """Print the line, unless it was printed before."""
+        if line not in self._told:
+            self._told.add(line)
+            self._console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 class _Arrivals:

@@ -1,7 +1,7 @@
 """MySQL's rows compared at an exact cut, which is taken under a global read lock; in pages where nobody may lock.
 
 A table whose declared columns are of other types than the database's (a length of time as a bigint) is compared in pages too: the
-server's SQL would write other texts than silver has. Pages need the marker table that the source declares (paged_source).
+server's SQL would write other texts than silver has (paged_source).
 """
 
 from __future__ import annotations
@@ -45,30 +45,21 @@ def compare(
     except CdcAssetsError as error:
         return {names.table_name(table): not_compared(source, table, str(error)) for table in tables}
     in_pages = [t for t in tables if t.name in otherwise]
-    if in_pages and source.reconciliation.marker:
-        return found | paged_source.compare(platform, source, in_pages, scope)
-    return found | {names.table_name(t): not_compared(source, t, _why_in_pages(otherwise[t.name])) for t in in_pages}
+    return found | (paged_source.compare(platform, source, in_pages, scope) if in_pages else {})
 
 
-def _other_types(platform: Platform, source: UnaskedSource, tables: Sequence[Table]) -> dict[str, list[str]]:
-    """By table, the columns of which the database's type and the declared one are not written alike."""
+def _other_types(platform: Platform, source: UnaskedSource, tables: Sequence[Table]) -> set[str]:
+    """The tables with a column of which the database's type and the declared one are not written alike."""
     from spark.canonical.mysql import fits
 
     written = cast(MySqlDatabase, platform.database(source)).tables_in_own_types([table.id for table in tables])
     declared = columns_as_declared(source, written)
-    found: dict[str, list[str]] = {}
+    found: set[str] = set()
     for table in tables:
         if table.id not in written or not registry_columns(table):
             continue
         types = {column.name: column.type for column in written[table.id].columns}
         columns = [c for c in source_columns(source, table, declared[table.id]) if c.name in types]
-        if other := [f"{c.name} is {types[c.name]}, not {c.source_type}" for c in columns if not fits(types[c.name], c)]:
-            found[table.name] = other
+        if not all(fits(types[c.name], c) for c in columns):
+            found.add(table.name)
     return found
-
-
-def _why_in_pages(columns: Sequence[str]) -> str:
-    return (
-        f"{'; '.join(columns)}: the server cannot write these as silver has them; declare a marker table, by which rows are "
-        "compared in pages (reconciliation: {marker: schema.table})"
-    )

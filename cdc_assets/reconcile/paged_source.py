@@ -1,8 +1,8 @@
-"""MySQL, SQL Server, Oracle and MongoDB compared in two steps: rows come page by page, and a row of ours marks the log.
+"""MySQL, SQL Server, Oracle and MongoDB compared in two steps: rows come page by page, and the log is marked between them.
 
-Everything that was committed before the marker's row lies before it in the log, and Debezium delivers in the order of commits:
-once the connector has brought the row to its topic, the table's topics hold all of that. The marker table is captured like a
-table of the source (`reconciliation: {marker: schema.table}`).
+Everything that was committed before the mark lies before it in the log, and Debezium delivers in the order of commits: once the
+connector is behind it, the tables' topics hold all of that. MySQL tells its place itself; elsewhere the mark is a row of ours in
+a table that is captured like one of the source (`reconciliation: {marker: schema.table}`), see named_place. Nothing is locked.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError, DatabaseError
+from cdc_assets.kinds import kind_of
 from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
 from cdc_assets.reconcile.result import TableResult, not_compared
@@ -21,7 +22,7 @@ from cdc_assets.resources.rows.open import open_reader
 from cdc_assets.resources.rows.paged import PagedRows
 from cdc_assets.tables.source_catalogue import catalogue_of
 from cdc_assets.volumetry.log_position import LogPosition
-from cdc_assets.volumetry.named_place import carry_by_marker_table
+from cdc_assets.volumetry.named_place import carry_named
 
 
 def compare(
@@ -33,7 +34,7 @@ def compare(
         _refuse_without_marker(source)
 
         def carry() -> LogPosition:
-            return carry_by_marker_table(platform, source, scope.timeout)
+            return carry_named(platform, source, deadline=scope.timeout)
 
         catalogue = catalogue_of(platform, source, tables)
         asked = two_step.TwoStepSource(PagedRows(reader), carry, catalogue, scope.method.view)
@@ -43,7 +44,7 @@ def compare(
 
 
 def _refuse_without_marker(source: UnaskedSource) -> None:
-    if source.reconciliation.marker is None:
+    if kind_of(source).database is None and source.reconciliation.marker is None:
         raise DatabaseError(
             f"source {source.name} declares no marker table, so nobody knows when the lake has what its rows show: make one with "
             "a column id varchar(100) primary key, declare it (reconciliation: {marker: schema.table}), and cdc apply"

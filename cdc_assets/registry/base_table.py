@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from cdc_assets.registry.compatibility import Compatibility
 from cdc_assets.registry.declared import TopicName
+from cdc_assets.registry.durations import NEVER
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.on_its_way import OnItsWay
 from cdc_assets.registry.reconciliation import Reconciliation
@@ -88,7 +89,7 @@ class Table(OnItsWay):
     @model_validator(mode="after")
     def _is_of_the_source(self) -> Table:
         for name in ("standby", "marker", "signals", "every"):
-            if self.reconciliation and getattr(self.reconciliation, name):
+            if self.reconciliation and getattr(self.reconciliation, name) not in (None, NEVER):
                 raise ValueError(f"reconciliation.{name} is of the whole source: declare it there")
         return self
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PATTERN = r"^(\d+(ms|[smhd]))+$"
+NEVER: Literal["never"] = "never"
 
 
 def parse_duration(value: object) -> timedelta:
@@ -26,6 +27,20 @@ def parse_duration(value: object) -> timedelta:
     return timedelta(seconds=sum(float(n) * _UNITS[u] for n, u in re.findall(r"(\d+)(ms|[smhd])", value)))
 
 
+def parse_rhythm(value: object) -> timedelta | str:
+    """A duration, or the word `never`.
+
+    Raises:
+        ValueError: naming the accepted forms.
+    """
+    if value == NEVER:
+        return NEVER
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise ValueError(f"{error}; or {NEVER}") from None
+
+
 def format_duration(value: timedelta) -> str:
     """The shortest of our own forms for a duration."""
     milliseconds = round(value.total_seconds() * 1000)
@@ -40,4 +55,10 @@ Duration = Annotated[
     BeforeValidator(parse_duration),
     PlainSerializer(format_duration, return_type=str),
     WithJsonSchema({"type": "string", "pattern": _PATTERN}),
+]
+Rhythm = Annotated[
+    timedelta | Literal["never"],
+    BeforeValidator(parse_rhythm),
+    PlainSerializer(lambda value: value if value == NEVER else format_duration(value), return_type=str),
+    WithJsonSchema({"type": "string", "pattern": rf"{_PATTERN}|^{NEVER}$"}),
 ]

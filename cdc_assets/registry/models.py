@@ -6,6 +6,7 @@ No Dagster here, and nothing is resolved: addresses and secrets stay references 
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -17,6 +18,7 @@ from cdc_assets.registry.compatibility import Compatibility, refuse_features
 from cdc_assets.registry.core_cluster import OfCluster, refuse_cluster
 from cdc_assets.registry.database_kinds import AskedDatabase
 from cdc_assets.registry.declared import SOURCE_NAME, DatabaseKind
+from cdc_assets.registry.durations import NEVER
 from cdc_assets.registry.mirror import Mirror, refuse_mirror
 from cdc_assets.registry.reconciliation import Reconciliation
 from cdc_assets.registry.record_form import RecordForm
@@ -113,6 +115,19 @@ class BaseSource(OfCluster):
         """The source's name: topic prefix, Dagster group, folder in the lake."""
         return self.source
 
+    @property
+    def rows_every(self) -> timedelta | None:
+        """How often all rows are compared in two steps; None: never, or with the counts (`asked`)."""
+        every = self.reconciliation.every
+        return every if isinstance(every, timedelta) else None
+
+    @property
+    def rows_tables(self) -> tuple[Table, ...]:
+        """The tables that are compared on that rhythm: all but those that say `every: never`."""
+        if self.rows_every is None:
+            return ()
+        return tuple(t for t in self.tables if t.reconciliation is None or t.reconciliation.every != NEVER)
+
     def reconciliation_of(self, table: Table) -> Reconciliation:
         """The table's own declaration, which stands for the source's as a whole."""
         return table.reconciliation or self.reconciliation
@@ -187,7 +202,8 @@ class CapturedSource(BaseSource):
         row = kind_of(self)
         refuse_capture(self.capture, row, self.managed_by)
         for name in ("marker", "signals", "every"):
-            if getattr(self.reconciliation, name) and row.tells_place:
+            declared = (self.reconciliation, *(table.reconciliation for table in self.tables))
+            if row.tells_place and any(getattr(each, name) for each in declared if each):
                 raise ValueError(f"reconciliation.{name}: kind {self.database.kind} {_NEEDS_NO[name]}")
         if not row.has_slot:
             self._refuse_settings_of_postgresql()

@@ -9,8 +9,11 @@ from pydantic import Field, field_validator
 
 from cdc_assets.references import EnvRef
 from cdc_assets.registry.declared import Declared
-from cdc_assets.registry.durations import Duration
+from cdc_assets.registry.durations import Duration, Rhythm
 from cdc_assets.registry.identifiers import parse_table
+
+ROWS_EVERY = timedelta(days=1)
+"""How often all rows travel for a comparison that nobody has declared."""
 
 
 class Reconciliation(Declared):
@@ -24,8 +27,9 @@ class Reconciliation(Declared):
     `marker` (MySQL, SQL Server, Oracle, MongoDB) is a table with a column `id` that the connector captures and we write. A
     comparison in two steps learns from it that what was committed before has arrived.
     `signals` (the same kinds) is the connector's signal table (`id`, `type`, `data`), by which `--heal` has keys read again.
-    `every` (the same kinds, and topics) is the rhythm of a scheduled comparison. Without it there is none, because all rows
-    travel each time.
+    `every` (the same kinds, and topics) is the rhythm of a scheduled comparison, of which all rows travel each time; `never`
+    turns it off, also of one table. Without it rows are compared once a day where the place of the log can be told (MySQL; the
+    others with a `marker`), and topics never.
     `red_after`: a table that the check could not compare warns, and is red when that has lasted so long.
     """
 
@@ -36,7 +40,7 @@ class Reconciliation(Declared):
     standby: str | EnvRef | None = None
     marker: str | None = None
     signals: str | None = None
-    every: Duration | None = None
+    every: Rhythm | None = None
     red_after: Duration = timedelta(hours=1)
 
     @field_validator("marker", "signals")

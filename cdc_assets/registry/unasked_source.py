@@ -6,12 +6,15 @@ source. Rows are compared in two steps (docs/reference/databases.md).
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from pydantic import Field, model_validator
 
 from cdc_assets.kinds import kind_of
 from cdc_assets.registry.database_kinds import DeclaredDatabase
 from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.models import CapturedSource
+from cdc_assets.registry.reconciliation import ROWS_EVERY
 
 
 class UnaskedSource(CapturedSource):
@@ -21,6 +24,14 @@ class UnaskedSource(CapturedSource):
 
     database: DeclaredDatabase
     tables: tuple[DeclaredTable, ...] = Field(min_length=1)
+
+    @property
+    def rows_every(self) -> timedelta | None:
+        """As declared; else once a day, where the place of its log can be told: by the server itself, or by a marker's row."""
+        if self.reconciliation.every is not None:
+            return super().rows_every
+        tells = kind_of(self).database is not None or self.reconciliation.marker is not None
+        return ROWS_EVERY if tells else None
 
     @model_validator(mode="after")
     def _has_keys(self) -> UnaskedSource:

@@ -12,8 +12,8 @@ from cdc_assets.errors import CaughtUpTimeoutError
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed, silver_positions
-from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake
-from cdc_assets.volumetry.named_place import carry_named
+from cdc_assets.volumetry.log_position import LogPosition
+from cdc_assets.volumetry.named_place import carry_named, carry_or_tell
 from cdc_assets.volumetry.uncaptured_tables import Unheard, rows_without_records, still_unheard
 from spark.delta.commits import Committed, CommittedTopic
 
@@ -35,8 +35,8 @@ class Behind:
 
 @dataclass(frozen=True)
 class Awaited:
-    """What is waited for besides silver and histories: the `backup`. `named`: each position is one that people are told
-    (named_place); without it a source that is asked for none is what its topics hold."""
+    """What is waited for besides silver and histories: the `backup`. `named`: a position without a name is an error; else it is
+    told, and what the topics hold is waited for (named_place)."""
 
     backup: bool = False
     named: bool = False
@@ -56,7 +56,7 @@ def wait_caught_up(
 ) -> dict[str, LogPosition]:
     """Block until everything that the sources had committed before the call is in silver, in histories (and in the backup).
 
-    `progress` is told after each look which tables are behind, `say` which connector stands in the way.
+    `progress` is told after each look which tables are behind, `say` what stands in the way, and that more than once.
 
     Raises:
         NoPlaceError: a position was to be named, and has no name.
@@ -64,7 +64,7 @@ def wait_caught_up(
     """
     until, pause = time.monotonic() + timeout, _FIRST_POLL_SECONDS
     unheard = {source.name: _silent_tables(platform, source) for source in sources}
-    carry = carry_named if awaited.named else carry_to_lake
+    carry = carry_named if awaited.named else carry_or_tell
     positions = {source.name: carry(platform, source, deadline=max(1.0, until - time.monotonic()), say=say) for source in sources}
     waiting: set[tuple[str, str]] | None = None
     while True:

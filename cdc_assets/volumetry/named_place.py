@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
-from cdc_assets.errors import DatabaseError, NoPlaceError
+from cdc_assets.errors import DatabaseError, MissingAddressError, MissingSecretError, NoPlaceError
 from cdc_assets.kinds import kind_of
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.models import BaseSource, CapturedSource
@@ -28,9 +28,12 @@ if TYPE_CHECKING:
     from cdc_assets.resources.platform import Platform
 
 _NAMELESS = ("", "none", "unknown")
+_NOT_ANSWERED = (DatabaseError, MissingAddressError, MissingSecretError)
 
 
-def carry_named(platform: Platform, source: BaseSource, *, deadline: float, say: Callable[[str], None]) -> LogPosition:
+def carry_named(
+    platform: Platform, source: BaseSource, *, deadline: float, say: Callable[[str], None] = lambda _: None
+) -> LogPosition:
     """Wait until everything committed in the source before the call is readable in the lake's cluster; its place has a name.
 
     `deadline` in seconds. `say` is told what stands in the way.
@@ -50,6 +53,25 @@ def carry_named(platform: Platform, source: BaseSource, *, deadline: float, say:
             source.name, f"none of its topics is there yet: {', '.join(names.topic(source, t) for t in source.tables)}"
         )
     return position
+
+
+def carry_or_tell(platform: Platform, source: BaseSource, *, deadline: float, say: Callable[[str], None]) -> LogPosition:
+    """The same for what goes on without a place: where none can be named, what the topics hold at the call is waited for.
+
+    The position has an empty name then, and `say` is told that nobody knows what the source holds beyond them. Of PostgreSQL and
+    MariaDB, which the rest of the chain asks too, it is an error.
+
+    Raises:
+        CaughtUpTimeoutError: naming the link that did not follow in time.
+    """
+    try:
+        return carry_named(platform, source, deadline=deadline, say=say)
+    except (NoPlaceError, *_NOT_ANSWERED) as error:
+        if source.asked:
+            raise
+        reason = error.reason if isinstance(error, NoPlaceError) else error
+        say(f"{source.name}: only what its topics hold now is waited for, since its place in the log is not known: {reason}")
+        return replace(carry_to_lake(platform, source, deadline=deadline, say=say), lsn="")
 
 
 def offsets_text(offsets: Offsets) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from io import StringIO
 
 import pytest
@@ -36,9 +37,10 @@ TABLES = [
         "history_versions": None,
         "error": error,
         "checks": checks,
+        "rows_compared": {"at": time.time() - 3590, "position": "0/1A2B", "part": "1/1"},
     }
     for table, lag, error, checks in (
-        ("pgbench_accounts", 0, None, "pass"),
+        ("pgbench_accounts", 0, None, "pass, 2 not run, rows compared 59 min ago"),
         ("pgbench_history", 1234, "the topic is gone [x]", "1 failed, 2 warn"),
     )
 ]

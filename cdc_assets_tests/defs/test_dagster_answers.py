@@ -17,8 +17,9 @@ from typer.testing import CliRunner
 
 from cdc_assets.cli import app
 from cdc_assets.cli.status import judge
-from cdc_assets.cli.status_answers import Answers, ask_checks
+from cdc_assets.cli.status_answers import ask_checks
 from cdc_assets.resources.platform import Platform
+from cdc_assets.volumetry.rows_compared import AT_KEY, POSITION_KEY
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
 from cdc_assets_tests.support.lake.jvm import free_port
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.service
 ROOT = Path(__file__).parents[2]
 TABLE = "  - {name: %s, topic: %s, envelope: json, keys: [id], columns: {id: bigint not null}}\n"
 PRICES, PLAIN, LATER = (TABLE % (name, name) for name in ("prices", "plain", "later"))
-HEAD = "source: feeds\nkind: topics\ncluster: lake\ntables:\n"
+HEAD = "source: feeds\nkind: topics\ncluster: lake\nreconciliation: {every: 6h}\ntables:\n"
 
 
 @pytest.fixture
@@ -67,13 +68,14 @@ def await_webserver(server: subprocess.Popen[bytes], url: str, log: Path) -> Non
             return
 
 
-def report(instance: dg.DagsterInstance, layer: str, check: str, *, passed: bool, told: str, table: str = "prices") -> None:
+def report(instance: dg.DagsterInstance, layer: str, check: str, *, passed: bool, told: str, **more: Any) -> None:
+    table = more.pop("table", "prices")
     evaluation = dg.AssetCheckEvaluation(
         asset_key=dg.AssetKey([layer, "feeds", f"{layer}_{table}"]),
         check_name=check,
         passed=passed,
         description=told,
-        metadata={},
+        metadata=more,
     )
     instance.report_runless_asset_event(evaluation)
 
@@ -81,9 +83,15 @@ def report(instance: dg.DagsterInstance, layer: str, check: str, *, passed: bool
 def status_of_tables() -> tuple[dict[str, str], list[str]]:
     """As `cdc status` shows them, and what has failed."""
     answer: dict[str, Any] = {"tables": [{"source": "feeds", "table": table} for table in ("prices", "plain")]}
-    said, unknown = ask_checks()
-    failed = [each.place for each in judge(answer, Answers(checks=said, checks_unknown=unknown)) if each.state == "failed"]
+    failed = [each.place for each in judge(answer, ask_checks()) if each.state == "failed"]
     return {row["table"]: row["checks"] for row in answer["tables"]}, failed
+
+
+def rows_compared(table: str) -> Any:
+    """As `cdc status -o json` has it."""
+    answer: dict[str, Any] = {"tables": [{"source": "feeds", "table": table}]}
+    judge(answer, ask_checks())
+    return answer["tables"][0]["rows_compared"]
 
 
 def fail_before_a_check_and_in_one(instance: dg.DagsterInstance) -> None:
@@ -149,6 +157,21 @@ def test_status_and_wait_say_what_dagster_knows(
     assert shown["prices"].startswith("1 failed, ")
     assert shown["plain"] == "not run"
     assert failed == ["silver/feeds/silver_prices quarantine_empty"]
+
+    # When rows were compared is part of what passes, also where the last comparison could not be made.
+    report(instance, "silver", "quarantine_empty", passed=True, told="none", table="plain")
+    assert status_of_tables()[0]["plain"].endswith("not run, rows never compared")
+    assert rows_compared("plain") is None
+    compared = {"cdc/share": "1/1", "cdc/source_lsn": "plain 0:3", "cdc/silver_rows": 3}
+    report(instance, "silver", "reconciled", passed=True, told="equal", table="plain", **compared)
+    assert status_of_tables()[0]["plain"].endswith(" s ago")
+    assert (rows_compared("plain")["position"], rows_compared("plain")["part"]) == ("plain 0:3", "1/1")
+    at, uncompared = time.time() - 3 * 3600, {"cdc/share": "1/1", "cdc/error": "no way", POSITION_KEY: "plain 0:2"}
+    told_at = {AT_KEY: dg.MetadataValue.timestamp(at)}
+    report(instance, "silver", "reconciled", passed=True, told="not compared", table="plain", **uncompared, **told_at)
+    assert status_of_tables()[0]["plain"].endswith(", rows compared 3 h ago")
+    assert rows_compared("plain")["position"] == "plain 0:2"
+    assert abs(rows_compared("plain")["at"] - at) < 1
 
     # `cdc wait`: the run failed, the daemon is not there, a table is not loaded, and a check is red.
     run = fail_a_run(instance)

@@ -75,7 +75,7 @@ def test_silver_has_the_declared_columns_and_the_positions_of_its_kind(
     assert [c.nullable for c in spec.columns] == [False, True]
 
 
-def test_its_chain_has_a_connector_and_no_check_of_rows_unless_declared(tmp_path: Path) -> None:
+def test_its_chain_has_a_connector_and_no_check_of_rows_where_nobody_can_mark_the_log(tmp_path: Path) -> None:
     chain = build_source_defs(source_of(tmp_path, ORACLE))
     graph = dg.Definitions.merge(chain, dg.Definitions(resources={"platform": PlatformResource()})).resolve_asset_graph()
     checks = {key.name for key in graph.asset_check_keys}

@@ -38,6 +38,9 @@ class FakeKafka:
             for name, topic in found.items()
         }
 
+    def await_state(self, topic: str, *, deadline: float) -> TopicState:
+        return self.states([topic])[topic]
+
     def topic_config(self, name: str) -> dict[str, str]:
         return self.topics[name].config
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
+from cdc_assets.bronze import reload
+from cdc_assets.bronze.append import AppendPlan
 from cdc_assets.cli import app
-from cdc_assets.errors import DatabaseError
+from cdc_assets.defs.assets import mirrors
+from cdc_assets.defs.platform_resource import PlatformResource
+from cdc_assets.errors import CaughtUpTimeoutError, DatabaseError
+from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.databases.mysql import MySqlDatabase
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry import log_position, marker_row, named_place
+from cdc_assets.volumetry.caught_up import Awaited, wait_caught_up
 from cdc_assets_tests.support.declared import declare
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
@@ -50,6 +56,8 @@ class Connect:
 
 class Mirror:
     """MirrorMaker, which has copied all that there is."""
+
+    url = "http://mirror"
 
     def __init__(self, kafka: FakeKafka) -> None:
         self.kafka = kafka
@@ -86,6 +94,11 @@ def topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKafka:
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, 0.01)
     return found
+
+
+def source_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, at: int = 0) -> Any:
+    monkeypatch.setattr(Platform, "core_connect", lambda *_: Connect(at))
+    return load_source(declare(tmp_path, monkeypatch, text))
 
 
 def waited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, at: int = 0) -> Any:
@@ -166,11 +179,57 @@ def test_topics_that_nobody_fills_from_here_have_their_ends_as_a_place(
     assert "none of its topics is there yet: t" in str(ended.exception or ended.stderr)
 
 
-def test_what_is_not_asked_for_by_people_is_as_it_was(topics: FakeKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mirror's asset waits for what the topics of such a source hold, and for no marker."""
-    from cdc_assets.registry_files.loader import load_source
+@pytest.mark.parametrize("text", [ORACLE, MYSQL])
+def test_who_goes_on_without_a_place_says_so(
+    topics: FakeKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """What the topics held was taken for all that there is, without a word."""
 
-    source = load_source(declare(tmp_path, monkeypatch, ORACLE))
-    began = time.monotonic()
-    position = log_position.carry_to_lake(Platform(), source, deadline=5)
-    assert (position.lsn, position.offsets, time.monotonic() - began < 5) == ("none", {LAKE: {0: 3}}, True)
+    def refuse(*_: Any) -> str:
+        raise DatabaseError("MySQL at db:3306: Access denied; you need the RELOAD privilege")
+
+    monkeypatch.setattr(MySqlDatabase, "emit_marker", refuse)
+    source, told = source_of(tmp_path, monkeypatch, text), list[str]()
+    position = named_place.carry_or_tell(Platform(), source, deadline=5, say=told.append)
+    assert (position.lsn, position.offsets) == ("", {LAKE: {0: 3}})
+    (line,) = told
+    assert line.startswith("shop: only what its topics hold now is waited for, since its place in the log is not known: ")
+    assert (
+        line.endswith("RELOAD privilege" if text is MYSQL else "shop.orders, and cdc apply") or "declare a marker table" in line
+    )
+
+
+def test_the_main_job_waits_for_the_place(topics: FakeKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cdc up` waited for what the topics held: a MySQL connector that had failed was `all of 1 table in silver`."""
+    source, told = source_of(tmp_path, monkeypatch, MYSQL, at=1505494), list[str]()
+    with pytest.raises(CaughtUpTimeoutError, match=f"not yet at {PLACE}"):
+        wait_caught_up(Platform(), (source,), timeout=0.3, awaited=Awaited(backup=True), say=told.append)
+    monkeypatch.setattr(Platform, "core_connect", lambda *_: Connect(1505495))
+    assert wait_caught_up(Platform(), (source,), timeout=5)["shop"].lsn == PLACE
+    assert told == ["connector shop-capture has failed: MySqlErrorHandler: no grant; ./cdc restart shop-capture"]
+
+
+def test_bronze_goes_on_behind_the_place_of_the_rows(topics: FakeKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next epoch begins behind what the tables' topics held, whether or not their rows had come."""
+    source = source_of(tmp_path, monkeypatch, MYSQL, at=1505494)
+    monkeypatch.setattr(reload, "_CARRY_DEADLINE_SECONDS", 0.3)
+    for step in ("begin", "go_on"):
+        monkeypatch.setattr(reload.onboarding, step, lambda *_, **__: None)
+    with pytest.raises(CaughtUpTimeoutError, match=f"not yet at {PLACE}"):
+        reload.reload_tables(Platform(), source, source.tables, AppendPlan({}), print, reload.KnownTopics())
+
+
+@pytest.mark.parametrize(("text", "told"), [(MYSQL, PLACE), (ORACLE, "not known: only what its topics held was waited for")])
+def test_the_mirror_says_up_to_where_it_waited(
+    topics: FakeKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str
+) -> None:
+    """It said `none`, and had waited for what its topics held."""
+    source = source_of(tmp_path, monkeypatch, text, at=1505495)
+    applied = SimpleNamespace(name="shop-mirror", summary="unchanged", status=None)
+    for name, answer in {"refuse_source": None, "bring_connector": applied, "of_applied": {}, "of_status": {}}.items():
+        monkeypatch.setattr(mirrors, name, lambda *_, answer=answer: answer)
+    monkeypatch.setattr(mirrors, "mirror_config", lambda _: {})
+    asset = mirrors.build_mirror_assets(source)
+    done = dg.materialize([asset], resources={"platform": PlatformResource(lake_root=str(tmp_path / "lake"))})
+    (event,) = done.get_asset_materialization_events()
+    assert event.materialization.metadata["cdc/source_lsn_reached"].value == told

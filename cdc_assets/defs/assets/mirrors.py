@@ -2,7 +2,8 @@
 
 Materializing waits until a marker written into the source's log, and with it everything committed before
 (an initial snapshot included), has come through Debezium and MirrorMaker 2. So a run of the whole chain ends
-complete without sensor or daemon.
+complete without sensor or daemon. Where no place of the log can be named (named_place), the topics' content is waited for, and
+the run's log says so.
 """
 
 import time
@@ -23,11 +24,13 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.each_table import each_table
-from cdc_assets.volumetry.log_position import carry_to_lake, mirror_offsets
+from cdc_assets.volumetry.log_position import mirror_offsets
+from cdc_assets.volumetry.named_place import carry_or_tell
 
 _TOPIC_DEADLINE_SECONDS = 120.0
 # An initial snapshot of large tables goes through here as well.
 _CARRY_DEADLINE_SECONDS = 3600.0
+_UNKNOWN = "not known: only what its topics held was waited for"
 
 
 def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
@@ -45,13 +48,13 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
             return lake.await_state(names.lake_topic(source, table), deadline=_TOPIC_DEADLINE_SECONDS)
 
         started = time.monotonic()
-        reached = carry_to_lake(platform, source, deadline=_CARRY_DEADLINE_SECONDS)
+        reached = carry_or_tell(platform, source, deadline=_CARRY_DEADLINE_SECONDS, say=context.log.warning)
         seconds = time.monotonic() - started
         at = mirror_offsets(connect, applied.name)
         shared = {
             "cdc/connector": applied.name,
             **of_applied(source, applied),
-            "cdc/source_lsn_reached": reached.lsn,
+            "cdc/source_lsn_reached": reached.lsn or _UNKNOWN,
             "cdc/seconds": round(seconds, 3),
             **of_status(connect.url, applied.status),
         }

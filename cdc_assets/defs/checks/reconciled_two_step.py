@@ -1,4 +1,7 @@
-"""The check `reconciled` of sources that are compared in two steps: on a rhythm of its own, since all rows travel each time."""
+"""The check `reconciled` of sources that are compared in two steps: on a rhythm of its own, since all rows travel each time.
+
+Never at an exact cut: MySQL's takes a global read lock, which a person asks for.
+"""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -6,8 +9,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.defs.checks import evidence
-from cdc_assets.defs.checks.result import check_result
+from cdc_assets.defs.checks.rows_result import rows_result
 from cdc_assets.defs.checks.table_checks import Checks, table_checks
 from cdc_assets.defs.keys import key_of_check
 from cdc_assets.reconcile import open_differences
@@ -23,22 +25,22 @@ _DESCRIPTION = "Every row of silver = the source's row, in two steps. Suspects a
 
 
 def has_rows_check(source: BaseSource) -> bool:
-    """Whether the rows of a source without an exact moment are compared on a rhythm (`reconciliation: {every: ...}`)."""
-    return source.asked is None and source.reconciliation.every is not None
+    """Whether rows of a source without an exact moment are compared on a rhythm, declared or once a day."""
+    return bool(source.rows_tables)
 
 
 def rows_keys(source: BaseSource) -> list[dg.AssetCheckKey]:
-    """The check's keys, one per table, on silver's assets."""
-    return [key_of_check(NAME, "silver", source, table) for table in source.tables]
+    """The check's keys, one per table that is compared, on silver's assets."""
+    return [key_of_check(NAME, "silver", source, table) for table in source.rows_tables]
 
 
 def build_rows_checks(source: BaseSource) -> dg.AssetChecksDefinition:
     """One subsettable step for all tables of the source."""
-    checks = dict(zip(rows_keys(source), source.tables, strict=True))
+    checks = dict(zip(rows_keys(source), source.rows_tables, strict=True))
 
     @table_checks("rows", source, checks, _DESCRIPTION, blocking=lambda table: _fails(source, table))
-    def rows(_: dg.AssetCheckExecutionContext, platform: Platform, wanted: Checks) -> Iterator[dg.AssetCheckResult]:
-        shares, method = _shares(source, list(wanted.values())), _method(source)
+    def rows(context: dg.AssetCheckExecutionContext, platform: Platform, wanted: Checks) -> Iterator[dg.AssetCheckResult]:
+        shares, method = _shares(source, list(wanted.values())), ComparisonMethod(two_step=True)
         found = compare_rows(platform, source, list(wanted.values()), ComparisonScope(shares, method=method))
         by_name = {names.table_name(table): table for table in wanted.values()}
         found = open_differences.with_earlier(
@@ -50,17 +52,9 @@ def build_rows_checks(source: BaseSource) -> dg.AssetChecksDefinition:
             ],
         )
         for key, table in wanted.items():
-            severity = dg.AssetCheckSeverity.ERROR if _fails(source, table) else dg.AssetCheckSeverity.WARN
-            values = source.reconciliation_of(table).show == "values"
-            told = evidence.of_reconciliation(found[names.table_name(table)], values=values)
-            yield check_result(key, *told, severity=severity)
+            yield rows_result(context.instance, key, source, table, found[names.table_name(table)])
 
     return rows
-
-
-def _method(source: BaseSource) -> ComparisonMethod:
-    """In two steps where a marker is declared: MySQL's exact cut takes a global read lock, which a person asks for."""
-    return ComparisonMethod(two_step=source.reconciliation.marker is not None)
 
 
 def _fails(source: BaseSource, table: Table) -> bool:
@@ -69,7 +63,7 @@ def _fails(source: BaseSource, table: Table) -> bool:
 
 def _shares(source: BaseSource, tables: Sequence[Table]) -> dict[str, Share]:
     """Only where they are declared: a share bounds what is held and looked into, not what is read."""
-    every = source.reconciliation.every
+    every = source.rows_every
     assert every is not None
     found = {}
     for table in tables:

@@ -17,7 +17,6 @@ makes that one a warning.
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import datetime, timezone
 
 import dagster as dg
 
@@ -30,16 +29,14 @@ from cdc_assets.connectors.owner import COMMIT
 from cdc_assets.defs.checks import evidence
 from cdc_assets.defs.checks.previous_tallies import previous_tallies
 from cdc_assets.defs.checks.result import check_result
+from cdc_assets.defs.checks.rows_result import rows_result
 from cdc_assets.defs.checks.schema import DESCRIPTION, NAME, schema_key, schema_result
-from cdc_assets.defs.checks.uncompared import standstill
 from cdc_assets.defs.keys import key_of_check
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.errors import CdcAssetsError, MissingAddressError
 from cdc_assets.reconcile import open_differences, slices
 from cdc_assets.reconcile.method import ComparisonScope
-from cdc_assets.reconcile.result import TableResult
 from cdc_assets.reconcile.standby import compare_as_declared
-from cdc_assets.reconcile.verdict import NOT_COMPARED
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
@@ -202,22 +199,10 @@ def _silver(
         results,
         lambda name, part: compare_as_declared(platform, asked, [by_name[name]], ComparisonScope({name: part}))[name],
     )
-    return [_reconciliation_result(instance, source, table, results[names.table_name(table)]) for table in tables]
-
-
-def _reconciliation_result(
-    instance: dg.DagsterInstance, source: BaseSource, table: Table, result: TableResult
-) -> dg.AssetCheckResult:
-    key, severity = check_key("silver", source, table), dg.AssetCheckSeverity.ERROR
-    wanted = source.reconciliation_of(table)
-    passed, told, metadata = evidence.of_reconciliation(result, values=wanted.show == "values")
-    if result.verdict == NOT_COMPARED:
-        now = datetime.now(timezone.utc)
-        found = standstill(instance, key, now, wanted.red_after)
-        told, severity, metadata = found.sentence(result, now), found.severity(now), {**metadata, **found.metadata()}
-    if wanted.on_difference == "warn":
-        severity = dg.AssetCheckSeverity.WARN
-    return check_result(key, passed, told, metadata, severity=severity)
+    return [
+        rows_result(instance, check_key("silver", source, table), source, table, results[names.table_name(table)])
+        for table in tables
+    ]
 
 
 def _backup(platform: Platform, source: BaseSource, table: Table) -> dg.AssetCheckResult:

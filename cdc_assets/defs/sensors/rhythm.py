@@ -17,13 +17,16 @@ def whole_minutes(every: timedelta) -> int:
     return max(1, round(every.total_seconds() / 60))
 
 
-def cron(every: timedelta) -> str:
-    """At least as often: every so many minutes of an hour, hours of a day, or days of a month."""
+def cron(every: timedelta, minute: int = 0) -> str:
+    """At least as often: every so many minutes of an hour, hours of a day, or days of a month.
+
+    `minute`: of the day, at which a rhythm of days begins.
+    """
     minutes = whole_minutes(every)
     hours, days = minutes // 60, minutes // 1440
     if not hours:
         return f"*/{minutes} * * * *"
-    return f"0 */{hours} * * *" if not days else f"0 0 */{min(days, 31)} * *"
+    return f"0 */{hours} * * *" if not days else f"{minute % 60} {minute // 60} */{min(days, 31)} * *"
 
 
 def rhythmic(
@@ -33,19 +36,20 @@ def rhythmic(
     *,
     why_skip: Callable[[dg.DagsterInstance], str | None] = lambda _: None,
     due: Callable[[dg.DagsterInstance], Sequence[dg.AssetCheckKey] | None] = lambda _: None,
+    minute: int = 0,
 ) -> dg.ScheduleDefinition:
     """`<job>_schedule`, from the first table in silver on; `why_skip` says why a tick is not worth a run.
 
     One run of the job at a time: on a machine that is too slow for the rhythm, a run per tick would wait for the one before it,
     and each takes memory and processor meanwhile (ten runs of one job were seen, `dagster-code` at 2.1 GB).
 
-    `due`: the checks that it is for, where not for all of the job's.
+    `due`: the checks that it is for, where not for all of the job's. `minute` as in cron.
     """
 
     @dg.schedule(
         name=f"{job.name}_schedule",
         job=job,
-        cron_schedule=cron(every),
+        cron_schedule=cron(every, minute),
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )
     def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:

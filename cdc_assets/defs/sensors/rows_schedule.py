@@ -1,4 +1,6 @@
-"""The comparison of rows in two steps on its declared rhythm: one run for all tables of the source."""
+"""The comparison of rows in two steps on its rhythm: one run for all tables of the source."""
+
+from zlib import crc32
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -18,7 +20,6 @@ def build_rows_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
 
 
 def build_rows_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
-    """As often as `reconciliation.every` says."""
-    every = source.reconciliation.every
-    assert every is not None
-    return rhythmic(job, source, every)
+    """As often as `reconciliation.every` says, else once a day; sources do not begin in the same minute."""
+    assert source.rows_every is not None
+    return rhythmic(job, source, source.rows_every, minute=crc32(source.name.encode()) % 1440)
