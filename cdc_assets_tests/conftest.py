@@ -22,11 +22,13 @@ from cdc_assets_tests.support.lakehouse import mysql_plant as mysql_plant
 from cdc_assets_tests.support.lakehouse import pager as pager
 from cdc_assets_tests.support.live.cdc import Cdc, Lake, declared_in, live_lake
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
+from cdc_assets_tests.support.live.live_mongodb import LiveMongoDb
 from cdc_assets_tests.support.live.live_mysql import LiveMySql
 from cdc_assets_tests.support.live.live_source import LiveSource, live_source
 from cdc_assets_tests.support.servers.endpoints import Endpoint
 from cdc_assets_tests.support.servers.endpoints import running as running_endpoint
 from cdc_assets_tests.support.servers.mariadb_server import mariadb_server
+from cdc_assets_tests.support.servers.mongodb_server import mongodb_server
 from cdc_assets_tests.support.servers.mysql_server import GTIDS, mysql_server
 from cdc_assets_tests.support.servers.mysql_worker import mysql_worker
 
@@ -165,3 +167,10 @@ def mysql(live: LiveSource, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """MySQL, with a Connect worker of its own; a test takes a connector of its own: `mysql.renamed(...)`."""
     with mysql_worker(live) as own, mysql_server(tmp_path_factory.mktemp("mysql"), *GTIDS) as server:
         yield LiveMySql(server, own)
+
+
+@pytest.fixture(scope="session")
+def mongodb(live: LiveSource, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveMongoDb]:
+    """A MongoDB-compatible server, on the same Connect worker; a test takes a connector of its own: `mongodb.renamed(...)`."""
+    with mongodb_server(tmp_path_factory.mktemp("mongodb")) as server:
+        yield LiveMongoDb(server, live)

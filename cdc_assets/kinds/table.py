@@ -9,6 +9,7 @@ from cdc_assets.kinds.kind import Kind, Part
 _ASKED = Part("cdc_assets.registry.models:Source")
 _DECLARED = Part("cdc_assets.registry.unasked_source:UnaskedSource")
 _NO_SERVER = "not run against a server"
+_COMPATIBLE = "live on a compatible server, SecantusDB 0.7.0b3, and not on MongoDB's own"
 
 
 class _InPages(TypedDict):
@@ -155,7 +156,7 @@ ORACLE = Kind(
 MONGODB = Kind(
     name="mongodb",
     model=Part("cdc_assets.registry.mongodb:MongoDb"),
-    experimental=_NO_SERVER,
+    experimental=_COMPATIBLE,
     connector=Part("cdc_assets.connectors.mongodb:capture_config"),
     debezium="mongodb.MongoDbConnector",
     plain_patterns=True,

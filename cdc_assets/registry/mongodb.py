@@ -14,7 +14,7 @@ from cdc_assets.registry.tls import is_here
 
 class MongoDb(DatabaseKind):
     """Hosts may be `{env: NAME}`, as `host:port,host:port`. The password is a secret and never part of an address.
-    Experimental: not run against a server.
+    Experimental: live on a compatible server (SecantusDB), and not on MongoDB's own.
 
     `images` is what an update carries. With `full` the document is looked up, and may be newer than the change. With
     `with_pre_image` it also has the document as it was, which deletes need for anything but the key. The collections must

@@ -11,6 +11,7 @@ import pytest
 from cdc_assets.kinds import DATABASES, KINDS, Kind, Part, expect
 from cdc_assets.registry.mariadb import MariaDb
 from cdc_assets.stack.jars.sets import SETS
+from cdc_assets_tests.programs.secantus import SECANTUS
 from spark.kinds.positions import PLACES
 
 HEAVY = ("dagster", "pyspark", "pydantic", "confluent_kafka", "deltalake", "cdc_assets.registry", "cdc_assets.resources")
@@ -52,3 +53,7 @@ def test_files_of_another_kind_refuse_a_database() -> None:
 
 def test_who_never_met_a_server_is_experimental() -> None:
     assert {name for name, row in KINDS.items() if row.experimental} >= {"sqlserver", "oracle", "mongodb"}
+
+
+def test_the_server_that_a_kind_was_tried_on_is_the_tests_own() -> None:
+    assert SECANTUS.packages[0] in KINDS["mongodb"].experimental

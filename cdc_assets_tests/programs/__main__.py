@@ -14,12 +14,13 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-from cdc_assets_tests.programs import apt, mysql
+from cdc_assets.launcher.uv_wheel import LauncherError
+from cdc_assets_tests.programs import apt, mysql, secantus
 from cdc_assets_tests.programs.apt import AptError
 from cdc_assets_tests.programs.wanted import CHROMIUM, LOCALES, MARIADB, Program, unpacked
 from cdc_assets_tests.programs.whole_java import WHOLE_JAVA
 
-PROGRAMS = (MARIADB, CHROMIUM, LOCALES, WHOLE_JAVA, mysql.MYSQL)
+PROGRAMS = (MARIADB, CHROMIUM, LOCALES, WHOLE_JAVA, mysql.MYSQL, secantus.SECANTUS)
 _NO_APT = "this system has no apt-get and dpkg; install it with your system's packages"
 
 
@@ -34,6 +35,8 @@ def plan(programs: Sequence[Program]) -> tuple[str, list[Program]]:
 def describe(way: str, program: Program) -> str:
     """One line for people."""
     packages = " ".join(program.packages)
+    if program == secantus.SECANTUS:
+        return f"{program.title}: {packages} of {program.release} into an environment of its own"
     ways = {
         "apt": f"apt-get install --no-install-recommends {packages}",
         "unpack": f"{packages} unpacked below {unpacked()}, without root",
@@ -65,10 +68,17 @@ def bring(way: str, missing: list[Program]) -> None:
 
 def _fetch(way: str, missing: Sequence[Program]) -> dict[str, str]:
     """Why not, by title."""
+    failed: dict[str, str] = {}
+    if secantus.SECANTUS in missing:
+        try:
+            secantus.install()
+        except LauncherError as error:
+            failed[secantus.SECANTUS.title] = str(error)
+    of_debian = [program for program in missing if program != secantus.SECANTUS]
     if way == "skip":
-        return {program.title: _NO_APT for program in missing}
-    of_system = [program for program in missing if not program.release]
-    failed = (apt.install if way == "apt" else apt.unpack)(of_system) if of_system else {}
+        return failed | {program.title: _NO_APT for program in of_debian}
+    of_system = [program for program in of_debian if not program.release]
+    failed |= (apt.install if way == "apt" else apt.unpack)(of_system) if of_system else {}
     if mysql.MYSQL in missing:
         try:
             mysql.unpack()

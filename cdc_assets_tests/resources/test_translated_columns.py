@@ -187,6 +187,22 @@ def test_a_sample_of_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [name for name, (_, _, nullable) in columns_of(found[ORDERS]).items() if not nullable] == ["_id"]
 
 
+@pytest.mark.parametrize(
+    ("ids", "told"),
+    [
+        ((), ("text", False)),
+        ((1, 2), ("bigint", False)),
+        (("a", ObjectId("b")), ("text", False)),
+        ((1, "1"), ("jsonb", False)),
+        ((None, 1), ("bigint", True)),
+    ],
+)
+def test_ids_of_a_collection(monkeypatch: pytest.MonkeyPatch, ids: Sequence[Any], told: tuple[str, bool]) -> None:
+    serve(monkeypatch, [{"_id": id_} for id_ in ids])
+    (column,) = open_columns(source_of("mongodb").database).tables([ORDERS])[ORDERS].columns
+    assert (column.type, column.nullable) == told
+
+
 def test_both_ends_of_a_collection_are_looked_at_and_nothing_between(monkeypatch: pytest.MonkeyPatch) -> None:
     documents: list[dict[str, Any]] = [{"_id": f"{n:05}"} for n in range(1200)]
     documents[0]["first"] = documents[600]["middle"] = documents[-1]["last"] = 1

@@ -13,16 +13,17 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from spark.positions.layout import decimal, join_parts, kind
+from spark.positions.layout import decimal, first_load, join_parts, kind
 from spark.positions.source_connector import Connector, Field, Place
 
 SEQUENCE_WIDTH = 40
+FIRST_LOAD = first_load(SEQUENCE_WIDTH)
 
 
 def of_source(field: Field, op: Column) -> Place:
     """From changeSequence; a row of a full load stands at zero."""
-    sequence = sf.when(op == "r", sf.lit("0")).otherwise(field("changeSequence"))
-    return Place(join_parts(decimal(sequence, SEQUENCE_WIDTH), kind(op)))
+    changed = join_parts(decimal(field("changeSequence"), SEQUENCE_WIDTH), kind(op))
+    return Place(sf.when(op == "r", FIRST_LOAD).otherwise(changed))
 
 
 ATTUNITY = Connector(
@@ -31,4 +32,5 @@ ATTUNITY = Connector(
     needs="headers.changeSequence",
     place=of_source,
     tx_id=lambda field: field("transactionId"),
+    first_load=FIRST_LOAD,
 )

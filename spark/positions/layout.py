@@ -34,6 +34,11 @@ def snapshot_of(position: Column) -> Column:
     return sf.nullif(sf.regexp_extract(position, r"^.*?\.[01]\.", 0), sf.lit(""))
 
 
+def first_load(*widths: int) -> str:
+    """The place of a snapshot's row that has none in its source's log, of parts as wide as these: below all changes."""
+    return ".".join([*("0" * width for width in widths), SNAPSHOT])
+
+
 def position(*, epoch: Column, place: Column, offset: Column) -> Column:
     """Null where the place is: an event without a place in the log must not get an invented one."""
     return join_parts(hexadecimal(epoch, EPOCH_WIDTH), place, hexadecimal(offset, NUMBER_WIDTH))

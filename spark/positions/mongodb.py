@@ -5,9 +5,16 @@
 
 A server before 6.0 tells the cluster time in whole seconds, and `ord` counts within the second. Since 6.0 Debezium sends
 the wall clock instead (`wallTime`, then also in `ts_ms`), and `ord` counts within a second that the event no longer
-names: it decides among changes of one millisecond. Rows of a snapshot carry the cluster time it began at. So clocks of
-a sharded cluster must agree better than a snapshot and the next change of a document lie apart; where they do not,
-connector `topic` orders by the topic alone.
+names: it decides among changes of one millisecond.
+
+A snapshot's rows have no place of their own. Debezium 3.6 writes the time at which a row was sent (`ord` is -1), or the
+second of the change before it, and the row was read earlier than the one and later than the other. What it does say is its
+order in the topic: a snapshot reads what was streamed before it, and the changes since are streamed behind it. So its rows
+stand below all changes, and those of a later snapshot (blocking, incremental) above what came before them in their topic
+partition and below what follows (spark.bronze.reloads).
+
+The clocks of a replica set's or a sharded cluster's members must agree better than two changes of a document lie apart, or
+a row of a later snapshot and the next change; where they do not, connector `topic` orders by the topic alone.
 """
 
 from __future__ import annotations
@@ -15,16 +22,18 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from spark.positions.layout import NUMBER_WIDTH, hexadecimal, join_parts, kind
+from spark.positions.layout import NUMBER_WIDTH, first_load, hexadecimal, join_parts, kind
 from spark.positions.source_connector import Connector, Field, Place
 
 ORDINAL_WIDTH = 8
+FIRST_LOAD = first_load(NUMBER_WIDTH, ORDINAL_WIDTH)
 
 
 def of_source(field: Field, op: Column) -> Place:
-    """From wallTime or the cluster time, and ord."""
+    """From wallTime or the cluster time, and ord; a row of a snapshot stands at zero."""
     time = sf.coalesce(field("wallTime"), field("ts_ms"))
-    return Place(join_parts(hexadecimal(time, NUMBER_WIDTH), hexadecimal(field("ord"), ORDINAL_WIDTH), kind(op)))
+    changed = join_parts(hexadecimal(time, NUMBER_WIDTH), hexadecimal(field("ord"), ORDINAL_WIDTH), kind(op))
+    return Place(sf.when(op == "r", FIRST_LOAD).otherwise(changed))
 
 
 MONGODB = Connector(
@@ -33,4 +42,5 @@ MONGODB = Connector(
     needs="source.ts_ms, source.ord",
     place=of_source,
     tx_id=lambda field: sf.concat_ws(":", sf.nullif(field("lsid"), sf.lit("")), field("txnNumber")),
+    first_load=FIRST_LOAD,
 )

@@ -34,6 +34,10 @@ class Connector:
     without which an event has no position. `write` is what
     identifies one write of the source among all of its changes, whatever partition tells of it. `null_may_mean_unchanged`: a
     NULL is also sent for a value that an update has not touched.
+
+    `first_load` is the place of a snapshot's rows where the source gives them none, below that of every change: zeros and the
+    kind, which a place of that source ends with. Rows of a later snapshot get theirs from what came before them
+    (spark.bronze.reloads).
     """
 
     name: str
@@ -43,3 +47,4 @@ class Connector:
     tx_id: Callable[[Field], Column]
     write: Callable[[Column], Column] = without_offset
     null_may_mean_unchanged: bool = False
+    first_load: str = ""

@@ -1,11 +1,12 @@
-"""What a sample of a MongoDB collection's documents says of its fields. Tested on recorded answers: not run against a server.
+"""What a sample of a MongoDB collection's documents says of its fields.
 
 MongoDB keeps no catalogue of fields. 500 documents from each end of `_id` are looked at, the same ones as long as they are there:
 
 * A field that none of them has, or only as null, is not found. It is in bronze all the same.
 * A field whose values have several types is `jsonb`: its text as the connector sends it, which loses nothing.
 * A field may hold another type in a document that was not looked at. Such a record is unfit, and told.
-* Every field but `_id` may be absent, so it is nullable.
+* Every field but `_id` may be absent, so it is nullable; `_id` is where a document has it as null.
+* Ids of several types are `jsonb`: as text 1 and "1" would be one row.
 
 What silver has already of a field stands (tables.source_catalogue): another sample changes no type.
 
@@ -73,16 +74,19 @@ def _sample(collection: Any) -> Iterable[Mapping[str, Any]]:
 
 def _columns(table: TableId, documents: Iterable[Mapping[str, Any]]) -> list[FoundColumn]:
     types: dict[str, set[str]] = {_ID: set()}
+    nullable: set[str] = set()
     for document in documents:
         for name, value in document.items():
             told = types.setdefault(name, set())
-            if value is not None:
+            if value is None:
+                nullable.add(name)
+            else:
                 told.add(_TYPES.get(type(value).__name__, _AS_WRITTEN))
-    return [_column(table, name, told) for name, told in types.items() if told or name == _ID]
+    return [_column(table, name, told, name in nullable) for name, told in types.items() if told or name == _ID]
 
 
-def _column(table: TableId, name: str, types: set[str]) -> FoundColumn:
+def _column(table: TableId, name: str, types: set[str], nullable: bool) -> FoundColumn:
     is_key = name == _ID
-    # Ids of several types are told apart by their texts; of an empty collection nobody knows what they will be.
-    told = next(iter(types)) if len(types) == 1 else "text" if is_key else _AS_WRITTEN
-    return FoundColumn(table=table, name=name, type=told, nullable=not is_key, key_place=int(is_key))
+    # Of an empty collection nobody knows what its ids will be: most are ObjectIds.
+    told = next(iter(types or {"text"})) if len(types) < 2 else _AS_WRITTEN
+    return FoundColumn(table=table, name=name, type=told, nullable=nullable or not is_key, key_place=int(is_key))

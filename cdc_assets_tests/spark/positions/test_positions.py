@@ -59,8 +59,9 @@ ORACLE: Events = [
     ("c", {"scn": "9223372036854775808", "commit_scn": "9223372036854775808"}),
 ]
 MONGODB: Events = [
+    # Sent later than what follows was written, and read before.
+    ("r", {"ts_ms": 1700000009000, "ord": -1, "snapshot": "true"}),
     ("c", {"ts_ms": 1700000000000, "ord": 2}),
-    ("r", {"ts_ms": 1700000000000, "ord": 9, "snapshot": "true"}),
     ("u", {"ts_ms": 1700000000000, "ord": 10}),
     ("u", {"ts_ms": 1700000001000, "ord": 1}),
     ("u", {"ts_ms": 1700000001005, "wallTime": 1700000001005, "ord": 3}),
