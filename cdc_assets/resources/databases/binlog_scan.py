@@ -40,7 +40,8 @@ class BinlogScan:
                 yield [row for row in rows if BinlogPosition.of(file, row[4]) <= self._until]
                 if at >= self._until or len(rows) < binlog_events.AT_ONCE:
                     break
-                ends = [row[1] for row in rows if row[2] in _TRANSACTION_KINDS]
+                # Behind the look's own begin: else the next one would end here too.
+                ends = [row[1] for row in rows if row[2] in _TRANSACTION_KINDS and BinlogPosition.of(file, row[1]) > self._since]
                 if ends and time.monotonic() - started > self._seconds:
                     self.read_to = BinlogPosition.of(file, ends[-1])
                     self.unread = f"the binlog from {self.read_to.text} to {self._until.text} was not read: "
