@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 
-from cdc_assets.defs.checks.flow import LogReading, of_flow, severity_of, with_unsent
+from cdc_assets.defs.checks.flow import LogReading, newest_baseline, of_flow, severity_of, with_unsent
 from cdc_assets.errors import CdcAssetsError, CutError, DatabaseError
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.reconcile.unsent import forget_equal_tables
@@ -181,6 +182,33 @@ def test_the_check_is_red_and_its_text_names_the_tables(source: Any) -> None:
     late = CutError("connector shop-capture is at binlog.000001:120, not yet at binlog.000001:300")
     passed, told, _ = with_unsent(of_flow(late), source, log)
     assert (passed, told.startswith("x.t: 1 change"), told.endswith(str(late))) == (False, True, True)
+
+
+def test_the_next_check_starts_from_the_last_one_that_found_no_silent_table(source: Any) -> None:
+    """Red by a change without an event alone, a check is such a one."""
+    key, said = dg.AssetCheckKey(dg.AssetKey(["connector", "shop"]), "events_flow"), []
+
+    @dg.asset_check(asset=key.asset_key, name=key.name)
+    def events_flow() -> dg.AssetCheckResult:
+        passed, _, metadata = said[-1]
+        return dg.AssetCheckResult(passed=passed, metadata=metadata)
+
+    look(Log(end=100), source)
+    look(Log(change(150), end=300), source)
+    log = LogReading(read_unsent_changes("shop"))
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        def after(flow: Flow, reading: LogReading) -> Any:
+            said.append(with_unsent(of_flow(flow), source, reading))
+            dg.materialize([events_flow], selection=dg.AssetSelection.checks(key), instance=instance)
+            return newest_baseline(instance, key)
+
+        assert newest_baseline(instance, key) is None
+        assert after(Flow({}, baseline={"position": 1}), LogReading()) == {"position": 1}
+        assert after(Flow({"x.u": "no event"}, baseline={"position": 2}), LogReading()) == {"position": 1}
+        assert after(Flow({}, baseline={"position": 3}), log) == {"position": 3}
+        assert after(Flow({"x.u": "no event"}, baseline={"position": 4}), log) == {"position": 3}
+        assert after(Flow({}, baseline={"position": 5}), LogReading()) == {"position": 5}
 
 
 def test_a_log_that_cannot_be_read_fails_the_check(source: Any) -> None:

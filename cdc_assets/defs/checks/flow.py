@@ -48,7 +48,7 @@ def build_flow_check(source: CapturedSource) -> dg.AssetChecksDefinition:
         "without one. The source says itself what changes.",
     )
     def events_flow(context: dg.AssetCheckExecutionContext, platform: PlatformResource) -> dg.AssetCheckResult:
-        previous = _baseline(context.instance, key)
+        previous = newest_baseline(context.instance, key)
         log = _read_log(platform, source, previous)
         found = _measurement(platform, source, previous)
         return check_result(key, *with_unsent(of_flow(found), source, log), severity=severity_of(source, found, log))
@@ -106,7 +106,7 @@ def _witness(source: CapturedSource) -> Witness:
     return witness
 
 
-def _baseline(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> Any:
+def newest_baseline(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> Any:
     """Of the last check that found no silent table: a silent table stays silent until an event of it comes.
 
     Red by a change without an event, a check has a baseline too: that change is remembered elsewhere.
