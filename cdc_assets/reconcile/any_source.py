@@ -9,6 +9,7 @@ from cdc_assets.kinds import kind_of
 from cdc_assets.reconcile import standby
 from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
 from cdc_assets.reconcile.result import TableResult
+from cdc_assets.reconcile.unsent import forget_equal_tables
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
@@ -28,4 +29,6 @@ def compare_rows(
     if part is None:
         raise DatabaseError(f"source {source.name}: nobody can be asked for its rows")
     found: dict[str, TableResult] = part.load()(platform, source, tables, scope)
+    if not scope.method.view:
+        forget_equal_tables(source, tables, found)
     return found

@@ -18,6 +18,7 @@ from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import two_step
 from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
 from cdc_assets.reconcile.result import TableResult, not_compared
+from cdc_assets.reconcile.unsent import forget_equal_tables
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.databases.catalogue import SourceDatabase
@@ -68,7 +69,9 @@ def compare_as_declared(
     """At an exact cut, or with the standby that the source declares; what stands in the way is a result as well."""
     declared = source.reconciliation.standby
     if declared is None:
-        return exact.compare(platform, source, tables, scope)
+        found = exact.compare(platform, source, tables, scope)
+        forget_equal_tables(source, tables, found)
+        return found
     try:
         beside = replace(scope.method, standby=settings.resolve(declared))
         return compare(platform, source, tables, replace(scope, method=beside))

@@ -36,6 +36,7 @@ _STATE = (
     "mirrors/{}.json",
     "reconciliation/{}.json",
     "reconciliation/{}.differing.json",
+    "reconciliation/{}.unsent.json",
 )
 
 

@@ -11,6 +11,8 @@
 Found at once, without counters: a table that the log does not carry, or that is not in the list of the connector that runs;
 one that has rows and no record in its topic (uncaptured_tables.py); and all whose first snapshot never completed
 (lost_snapshot.py).
+
+A change that the log holds in a form for which no event is sent counts on no side: the log is read for these (unsent_changes.py).
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from cdc_assets.resources.kafka import KafkaCluster, Record, TopicState
 from cdc_assets.volumetry.log_position import await_in_core
 from cdc_assets.volumetry.lost_snapshot import read_lost_snapshots
 from cdc_assets.volumetry.uncaptured_tables import rows_without_records, still_unheard
+from cdc_assets.volumetry.unsent_changes import UnsentChanges
 
 Baseline = Mapping[str, Any]
 _PATIENCE_SECONDS = 10.0
@@ -69,6 +72,9 @@ class Witness(Protocol):
 
     def changes(self, tables: Sequence[Table], quiet: Sequence[Table], before: Baseline, now: Baseline) -> Changes:
         """What has changed between the two; `quiet` are the tables without events."""
+
+    def unsent(self, source: CapturedSource, connect: ConnectClient, before: Baseline | None) -> UnsentChanges:
+        """Changes of rows in the log that the connector sends no event for, remembered until they were compared."""
 
     def tables_outside_log(self, source: CapturedSource, config: Mapping[str, str]) -> dict[str, str]:
         """Tables that the log does not carry, with the reason."""

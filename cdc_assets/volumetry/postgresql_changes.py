@@ -15,8 +15,10 @@ from cdc_assets.quantity import quantity
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.postgresql import Database
+from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.databases.postgresql_activity import Counters, PostgresActivity
 from cdc_assets.volumetry.flow import Baseline, Changes
+from cdc_assets.volumetry.unsent_changes import UnsentChanges
 
 
 class PostgresWitness:
@@ -48,6 +50,10 @@ class PostgresWitness:
             if table in quiet and counts[table.name] > 0 and self._has_committed(table, was, is_, before, now):
                 committed[table.name] = f"{quantity(counts[table.name], 'row change')} at the source since the last check"
         return Changes(counts, committed)
+
+    def unsent(self, source: CapturedSource, connect: ConnectClient, before: Baseline | None) -> UnsentChanges:
+        """None: PostgreSQL's log tells nobody of what it does not decode (docs/explanation/schema-changes.md)."""
+        return UnsentChanges()
 
     def tables_outside_log(self, source: CapturedSource, config: Mapping[str, str]) -> dict[str, str]:
         """Tables that are not in the publication, or by their partitions only."""

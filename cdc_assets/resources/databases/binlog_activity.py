@@ -6,23 +6,31 @@ https://dev.mysql.com/doc/refman/9.7/en/information-schema-tables-table.html
 
 from __future__ import annotations
 
-import re
-import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases import binlog_events
+from cdc_assets.resources.databases import binlog_images
 from cdc_assets.resources.databases.binlog_database import BinlogDatabase
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
+from cdc_assets.resources.databases.binlog_scan import BinlogScan
+from cdc_assets.resources.databases.binlog_unsent import TableMaps, UnsentChange, UnsentReader
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.resources.databases.mysql_capture import MySqlCapture
 
-_MAP, _ROWS = re.compile(r"table_id: (\d+) \((.*)\)$"), re.compile(r"table_id: (\d+)\b")
 _UPDATED = """
 SELECT table_schema, table_name, UNIX_TIMESTAMP(update_time) FROM information_schema.tables WHERE {wanted}
 """
+
+
+@dataclass(frozen=True)
+class UnsentScan:
+    """What a look through the binlog found; all before `read_to` was read, and `unread` says in words what was not."""
+
+    changes: list[UnsentChange]
+    read_to: BinlogPosition
+    unread: str
 
 
 class BinlogActivity(BinlogDatabase):
@@ -56,31 +64,38 @@ class BinlogActivity(BinlogDatabase):
 
         A Table_map event alone is no change: a statement writes one for every table that it might have changed.
         """
-        names = {f"{i.schema}.{i.table}": i for i in ids}
+        maps = TableMaps(ids)
         found: Counter[TableId] = Counter()
-        started = time.monotonic()
         with self.connection() as cursor:
-            files = self._files(cursor, since, until)
-            if since.file not in files:
-                return found, f"the binlog from {since.text} on was not read: the file is gone"
-            for file in files:
-                maps: dict[str, TableId | None] = {}
-                asked = time.monotonic()
-                for rows, at in binlog_events.pages(cursor, since if file == since.file else BinlogPosition.of(file, 4)):
-                    _count(rows, until, names, maps, found)
-                    if at >= until or len(rows) < binlog_events.AT_ONCE:
-                        break
-                    if time.monotonic() - started > seconds:
-                        return found, f"the binlog from {at.text} to {until.text} was not read: {seconds:.0f} s were over"
-                    # As long as it was held up: commits get their turn.
-                    time.sleep(min(0.1, time.monotonic() - asked))
-                    asked = time.monotonic()
-        return found, ""
+            scan = BinlogScan(cursor, since, until, seconds=seconds)
+            for rows in scan:
+                found.update(filter(None, map(maps.table_of, rows)))
+        return found, scan.unread
 
-    def _files(self, cursor: Any, since: BinlogPosition, until: BinlogPosition) -> list[str]:
-        cursor.execute("SHOW BINARY LOGS")
-        known = [row[0] for row in cursor.fetchall()]
-        return [f for f in known if since.number <= BinlogPosition.of(f, 0).number <= until.number]
+    def unsent_changes(
+        self, ids: Sequence[TableId], since: BinlogPosition, until: BinlogPosition, *, seconds: float = 30.0
+    ) -> UnsentScan:
+        """Changes of these tables' rows between two places for which Debezium sends no event (binlog_unsent.py)."""
+        reader = UnsentReader(ids)
+        found: list[UnsentChange] = []
+        with self.connection() as cursor:
+            scan = BinlogScan(cursor, since, until, seconds=seconds)
+            for rows in scan:
+                found += reader.changes(rows)
+        return UnsentScan(found, scan.read_to, scan.unread)
+
+    def changes_with_gaps(
+        self, ids: Sequence[TableId], since: BinlogPosition, *, seconds: float = 30.0, most: int = 1
+    ) -> list[UnsentChange]:
+        """Row images of these tables behind a place that lack columns, at most so many of each (binlog_images.py)."""
+        tables = {(i.schema, i.table): i for i in ids}
+        with self.connection() as cursor:
+            return list(binlog_images.changes_with_gaps(cursor, tables, since, seconds=seconds, most=most))
+
+    def time_at(self, at: BinlogPosition) -> int | None:
+        """When the event at a place of the binlog was written, in seconds since 1970."""
+        with self.connection() as cursor:
+            return binlog_images.time_at(cursor, at)
 
 
 class MariaDbActivity(BinlogActivity, MariaDbDatabase):
@@ -93,22 +108,3 @@ class MySqlActivity(BinlogActivity, MySqlCapture):
     """A MySQL's, which else tells what it last knew for a day."""
 
     _SESSION = "SET SESSION time_zone = '+00:00', information_schema_stats_expiry = 0"
-
-
-def _count(
-    rows: Sequence[Any],
-    until: BinlogPosition,
-    names: dict[str, TableId],
-    maps: dict[str, TableId | None],
-    found: Counter[TableId],
-) -> None:
-    """Ids of tables hold within a file, from their Table_map event on. What is compressed begins where it ends."""
-    for file, _, kind, _, end, info in rows:
-        if BinlogPosition.of(file, end) > until:
-            return
-        if kind == "Table_map" and (named := _MAP.match(info)):
-            maps[named[1]] = names.get(named[2])
-        elif "rows" in kind.lower() and "annotate" not in kind.lower() and (row := _ROWS.match(info)):
-            table = maps.get(row[1])
-            if table is not None:
-                found[table] += 1
