@@ -15,6 +15,7 @@ from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from cdc_assets.silver.fold_tables import Results, fold_small, fold_table
+from cdc_assets.silver.held_tables import why_held
 from cdc_assets.tables.fold_specs import catalogue_or_last_known
 from spark.specs import JobResult
 
@@ -61,6 +62,9 @@ def fold_once(platform: Platform, source: BaseSource, tables: Sequence[Table], b
     """
     result = SilverPass()
     catalogue = catalogue_or_last_known(platform, source, tables, say)
+    held = why_held(platform, source, tables, catalogue)
+    result.failed |= {names.table_name(table): held[table.id] for table in tables if table.id in held}
+    tables = [table for table in tables if table.id not in held]
     small = fold_small(platform, source, tables, catalogue, bronze_version, say)
     for table in tables:
         short, found = names.table_name(table), catalogue.get(table.id)
