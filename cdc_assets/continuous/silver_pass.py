@@ -9,13 +9,13 @@ from functools import partial
 from cdc_assets import names
 from cdc_assets.bronze.append import Say
 from cdc_assets.errors import TableBusyError
+from cdc_assets.preflight.table_models import why_held
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from cdc_assets.silver.fold_tables import Results, fold_small, fold_table
-from cdc_assets.silver.held_tables import why_held
 from cdc_assets.tables.fold_specs import catalogue_or_last_known
 from spark.specs import JobResult
 

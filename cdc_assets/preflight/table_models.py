@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, cast
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.preflight.finding import Finding
+from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Source
+from cdc_assets.registry.models import BaseSource, Source
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
 from cdc_assets.tables.model_difference import ModelDifference, model_difference
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 CHECK = "table_model"
 _SETTLE_SECONDS = 15.0
 """What a running connector needs for the place of a marker: its heartbeat, and the interval at which Connect stores offsets."""
+_HELD_SECONDS = 5.0
+"""The same before a fold: the other tables wait for it."""
 _ROUNDS = 3
 """Looks at a table that is altered meanwhile."""
 
@@ -78,6 +81,21 @@ def wrong_models(
         before = {id_: read[id_] for id_ in moved}
     altered = "it is altered again and again"
     return found | {id_: WrongModel(difference, altered) for id_, difference in _differing(before).items()}
+
+
+def why_held(
+    platform: Platform, source: BaseSource, tables: Sequence[Table], catalogue: Mapping[TableId, CatalogueTable]
+) -> dict[TableId, str]:
+    """Why each of these tables is not to be folded now; a table that may be is left out.
+
+    Raises:
+        DatabaseError: the source cannot be asked.
+    """
+    asked = source.asked
+    if asked is None or not names.has_schema_history(asked):
+        return {}
+    wanted = {table.id: catalogue[table.id] for table in tables if table.id in catalogue}
+    return {id_: found.text for id_, found in wrong_models(platform, asked, wanted, seconds=_HELD_SECONDS).items()}
 
 
 def _differing(catalogue: Mapping[TableId, CatalogueTable]) -> dict[TableId, ModelDifference]:

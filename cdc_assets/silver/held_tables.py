@@ -9,31 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from cdc_assets import names
 from cdc_assets.errors import TableFailuresError
-from cdc_assets.preflight.table_models import wrong_models
+from cdc_assets.preflight.table_models import why_held
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.silver.fold_tables import Results, fold_tables
-
-_SETTLE_SECONDS = 5.0
-"""For which the other tables wait where a connector has not read a statement yet."""
-
-
-def why_held(
-    platform: Platform, source: BaseSource, tables: Sequence[Table], catalogue: Mapping[TableId, CatalogueTable]
-) -> dict[TableId, str]:
-    """Why each of these tables is not folded now; a table that is not held is left out.
-
-    Raises:
-        DatabaseError: the source cannot be asked.
-    """
-    asked = source.asked
-    if asked is None or not names.has_schema_history(asked):
-        return {}
-    wanted = {table.id: catalogue[table.id] for table in tables if table.id in catalogue}
-    return {id_: found.text for id_, found in wrong_models(platform, asked, wanted, seconds=_SETTLE_SECONDS).items()}
 
 
 def fold_others(

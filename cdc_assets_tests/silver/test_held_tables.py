@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from cdc_assets.continuous import silver_pass
-from cdc_assets.errors import CaughtUpTimeoutError, TableFailuresError
+from cdc_assets.errors import CaughtUpTimeoutError, DatabaseError, TableFailuresError
 from cdc_assets.preflight import table_models
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source
+from cdc_assets.replay import replay_table
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_models import ModelColumn, TableModel
@@ -122,7 +124,7 @@ def test_a_table_that_is_altered_meanwhile_is_looked_at_again(judged: Callable[.
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> None:
     told = {BENT: table_models.WrongModel(table_models.ModelDifference(("u is bent",), "", "", ""), mend="it")}
-    monkeypatch.setattr(held_tables, "wrong_models", lambda *_, **__: told)
+    monkeypatch.setattr(table_models, "wrong_models", lambda *_, **__: told)
 
 
 @pytest.mark.usefixtures("held")
@@ -152,3 +154,12 @@ def test_a_pass_of_the_continuous_mode_does_the_same(source: Source, monkeypatch
     assert [each.table.id for each in result.done] == [SOUND]
     assert list(result.failed) == ["shop__bent"]
     assert "u is bent" in result.failed["shop__bent"]
+
+
+@pytest.mark.usefixtures("held")
+def test_a_replay_of_it_is_refused(source: Source, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CDC_HOME", str(tmp_path))
+    known = {BENT: found(BENT, WRONG)}
+    monkeypatch.setattr(replay_table, "catalogue_or_last_known", lambda *_: known)
+    with pytest.raises(DatabaseError, match=r"shop/shop__bent: .*u is bent.*Mend: it"):
+        replay_table.replay_table(Platform(lake_root=str(tmp_path)), source, source.tables[0], replay_table.ReplayWish(), print)
