@@ -9,6 +9,7 @@ from functools import partial
 from cdc_assets import names
 from cdc_assets.bronze.append import Say
 from cdc_assets.errors import TableBusyError
+from cdc_assets.preflight.table_models import why_held
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.databases.catalogue import CatalogueTable
@@ -61,6 +62,9 @@ def fold_once(platform: Platform, source: BaseSource, tables: Sequence[Table], b
     """
     result = SilverPass()
     catalogue = catalogue_or_last_known(platform, source, tables, say)
+    held = why_held(platform, source, tables, catalogue)
+    result.failed |= {names.table_name(table): held[table.id] for table in tables if table.id in held}
+    tables = [table for table in tables if table.id not in held]
     small = fold_small(platform, source, tables, catalogue, bronze_version, say)
     for table in tables:
         short, found = names.table_name(table), catalogue.get(table.id)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.identity.judge import Verdict
 from cdc_assets.identity.mariadb import verdict
-from cdc_assets.preflight import mysql, topics
+from cdc_assets.preflight import mysql, table_models, topics
 from cdc_assets.preflight.capturable import inexact_findings
 from cdc_assets.preflight.column_names import column_name_findings
 from cdc_assets.preflight.finding import Finding, Report, sort_findings
@@ -50,5 +50,6 @@ def _inspect(platform: Platform, database: MariaDbDatabase, source: Source, away
         *(finding for table, columns in named for finding in column_name_findings(table, columns)),
         *inexact_findings(database, source, catalogue),
     ]
-    found = [*mysql.findings(tables, answers, user=database.user, keyed=keyed), *columns, signals, *running]
+    models = [] if away else table_models.findings(platform, source, tables)
+    found = [*mysql.findings(tables, answers, user=database.user, keyed=keyed), *columns, signals, *running, *models]
     return Report(source.name, database.place, sort_findings(found))

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names
 from cdc_assets.errors import DatabaseError
+from cdc_assets.preflight.table_models import why_held
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
+from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.hidden_values import HiddenValues
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
@@ -71,6 +73,7 @@ def replay_table(platform: Platform, source: BaseSource, table: Table, wish: Rep
 
     Raises:
         TableBusyError: somebody else replays it.
+        DatabaseError: Debezium misreads its rows.
         SparkRunError: it cannot be made again, as the text says; nothing has changed then, or the same command ends it.
     """
     from spark.lake.folder import open_folder
@@ -103,7 +106,7 @@ def undo_replay(platform: Platform, source: BaseSource, table: Table, say: Say, 
     from spark.replay.undo import Undo, undo
 
     short = names.table_name(table)
-    silver, _ = _specs(platform, source, table, say)
+    silver, _ = _specs(platform.lake, source, table, _catalogue_table(platform, source, table, say))
     asked = Undo(silver, names.history_path(platform.lake, source, table), dry_run)
     with table_lock("replay", source.name, short, deadline=_BUSY_SECONDS), table_lock("silver", source.name, short):
         return platform.spark().run(undo, asked)
@@ -112,18 +115,25 @@ def undo_replay(platform: Platform, source: BaseSource, table: Table, say: Say, 
 def _spec(platform: Platform, source: BaseSource, table: Table, wish: ReplayWish, say: Say) -> ReplaySpec:
     from spark.replay.replay_spec import ReplaySpec
 
-    silver, history = _specs(platform, source, table, say)
+    found = _catalogue_table(platform, source, table, say)
+    if held := why_held(platform, source, [table], {table.id: found}):
+        raise DatabaseError(f"{source.name}/{names.table_name(table)}: {held[table.id]}")
+    silver, history = _specs(platform.lake, source, table, found)
     # A folder of its own each time: Spark remembers a table by its path.
     folder = f"{names.replay_path(platform.lake, source, table)}/{uuid.uuid4().hex}"
     return ReplaySpec(silver, history, folder, wish.keys, wish.since, wish.until, wish.as_new)
 
 
-def _specs(platform: Platform, source: BaseSource, table: Table, say: Say) -> tuple[SilverSpec, SilverSpec | None]:
+def _catalogue_table(platform: Platform, source: BaseSource, table: Table, say: Say) -> CatalogueTable:
     found = catalogue_or_last_known(platform, source, [table], say)
     if table.id not in found:
         raise DatabaseError(f"the database of source {source.name} has no table {table.name} any more")
-    silver = silver_spec(platform.lake, source, table, found[table.id])
-    return silver, history_spec(platform.lake, source, table, silver) if table.history == "scd2" else None
+    return found[table.id]
+
+
+def _specs(lake: str, source: BaseSource, table: Table, found: CatalogueTable) -> tuple[SilverSpec, SilverSpec | None]:
+    silver = silver_spec(lake, source, table, found)
+    return silver, history_spec(lake, source, table, silver) if table.history == "scd2" else None
 
 
 def _as_json(difference: Difference, sensitive: tuple[str, ...], values: HiddenValues) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where in the binlog each table was dropped or made, as the connector's schema history tells.
+"""What the connector's schema history tells of each table: where in the binlog it was dropped or made, and its newest model.
 
 MariaDB's catalogue has no number that survives ALTER and changes with DROP alone, but its binlog holds DDL, and Debezium keeps
 that of captured tables, each statement with the place where its transaction begins: what lies below is of the old table.
@@ -18,6 +18,7 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.resources.table_models import newest_models
 from spark.delta.identifiers import double_quote
 
 NEVER = "0"
@@ -25,16 +26,22 @@ NEVER = "0"
 _ANOTHER = ("DROP", "CREATE")
 
 
-def with_generations(
+def with_schema_history(
     cluster: KafkaCluster, topic: str, tables: Mapping[TableId, CatalogueTable]
 ) -> Mapping[TableId, CatalogueTable]:
-    """The tables, each with the place where it was last dropped or made as its generation."""
+    """The tables, each with the place where it was last dropped or made as its generation, and with its newest model.
+
+    The topic is read behind the catalogue: a model that differs is a wrong one, or older than the table.
+    """
     state = cluster.states([topic]).get(topic)
     if state is None:
         return tables
-    records = (json.loads(record.value) for record in cluster.records(topic, state.ranges) if record.value)
-    found = drops(records, list(tables))
-    return {id_: replace(table, drops=(places := found[id_]), generation=(NEVER, *places)[-1]) for id_, table in tables.items()}
+    records = [json.loads(record.value) for record in cluster.records(topic, state.ranges) if record.value]
+    found, models = drops(records, list(tables)), newest_models(records, tables)
+    return {
+        id_: replace(table, drops=(places := found[id_]), generation=(NEVER, *places)[-1], model=models.get(id_))
+        for id_, table in tables.items()
+    }
 
 
 def drops(records: Iterable[Mapping[str, Any]], tables: Sequence[TableId]) -> dict[TableId, tuple[str, ...]]:

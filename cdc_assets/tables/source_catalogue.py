@@ -11,7 +11,7 @@ from cdc_assets.registry.declared_table import DeclaredTable
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
-from cdc_assets.resources.dropped_tables import with_generations
+from cdc_assets.resources.dropped_tables import with_schema_history
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import last_known
 
@@ -28,7 +28,7 @@ def catalogue_of(platform: Platform, source: BaseSource, tables: Sequence[Table]
         found = platform.database(asked).tables([table.id for table in tables])
         if not names.has_schema_history(asked):
             return found
-        return with_generations(platform.core_kafka(source.cluster), names.schema_history_topic(asked), found)
+        return with_schema_history(platform.core_kafka(source.cluster), names.schema_history_topic(asked), found)
     declared = {table.id: catalogue_table(table) for table in tables if isinstance(table, DeclaredTable) and table.columns}
     others = [table for table in tables if table.id not in declared]
     if not others or source.captured is None:

@@ -15,6 +15,7 @@ from cdc_assets.volumetry.caught_up import Behind
 from cdc_assets.volumetry.check_verdicts import FAILED, check_verdicts
 
 _RUNS = 24
+_TABLES_TOLD = 5
 _CARRIED_BY = {"cdc/tables": frozenset(LAYERS) - {"backup"} | {"history"}, "cdc/backups": frozenset({"backup"})}
 """The tag by which a sensor's run names its tables, and the layers that it carries."""
 _UNDER_WAY = ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING")
@@ -115,8 +116,10 @@ def _failure(dagster: DagsterAnswers, run_id: str) -> str:
         return "its page says why"
     error = steps[0]["error"]
     root = error["causes"][-1] if error["causes"] else error
-    lines = root["message"].strip().splitlines()
-    return f"{steps[0].get('stepKey', 'the run')}: {lines[0] if lines else 'no reason given'}"
+    # One that tells of several tables has a line for each.
+    lines = [line.strip() for line in root["message"].strip().splitlines()]
+    told = " ".join(lines[: 1 + _TABLES_TOLD] if lines and lines[0].endswith(":") else lines[:1])
+    return f"{steps[0].get('stepKey', 'the run')}: {told or 'no reason given'}"
 
 
 def _of_checks(dagster: DagsterAnswers, behind: Sequence[Behind]) -> Iterable[str]:

@@ -17,6 +17,7 @@ from cdc_assets.registry.source_settings import Cuts, DrillSettings
 from cdc_assets.registry.windowed_results import WindowedResults
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.settings import sources_folder
+from cdc_assets_tests.support.declared_mariadb import GOOD, loaded
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "checks.md"
 WORDS = re.compile(r"`(\w+)`")
@@ -35,8 +36,9 @@ def with_all(source: BaseSource) -> BaseSource:
     return source.model_copy(update={"tables": tables, "cuts": Cuts(), "drill": DrillSettings(every=timedelta(days=7))})
 
 
-def test_every_check_has_its_section() -> None:
-    definitions = [build_source_defs(with_all(source)) for source in load_sources(sources_folder())]
+def test_every_check_has_its_section(tmp_path: Path) -> None:
+    sources = [*load_sources(sources_folder()), loaded(tmp_path, GOOD)]
+    definitions = [build_source_defs(with_all(source)) for source in sources]
     checks = {key.name for each in definitions for checks in each.asset_checks or () for key in checks.check_keys}
     assert checks == NAMES
 

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from cdc_assets.cli import app
 from cdc_assets.cli.status import judge
 from cdc_assets.cli.status_answers import ask_checks
+from cdc_assets.errors import TableFailuresError
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry.rows_compared import AT_KEY, POSITION_KEY
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
@@ -135,7 +136,7 @@ def test_a_check_that_never_began_has_not_failed(instance: dg.DagsterInstance) -
 def fail_a_run(instance: dg.DagsterInstance) -> str:
     @dg.op
     def folding() -> None:
-        raise RuntimeError("no space left on device")
+        raise TableFailuresError("bronze", {"prices": "no space left on device"})
 
     @dg.job(tags={"cdc/source": "feeds", "cdc/tables": "plain,prices"})
     def carry() -> None:
@@ -186,7 +187,11 @@ def test_status_and_wait_say_what_dagster_knows(
     assert "not caught up within 0 s: bronze/feeds/prices, bronze/feeds/later" in told.stderr
     # Of the run only the table that is behind: plain was carried since.
     page = f"{os.environ['CDC_DAGSTER_URL']}/runs/{run}"
-    assert f"the last run of prices failed: folding: RuntimeError: no space left on device; {page}" in told.stderr
+    failed_run = "1 table failed, all others are done: prices: no space left on device"
+    assert (
+        f"the last run of prices failed: folding: cdc_assets.errors.TableFailuresError: bronze: {failed_run}; {page}"
+        in told.stderr
+    )
     assert "dagster-daemon has no heartbeat" in told.stderr
     assert "SENSOR" in told.stderr
     assert "Dagster has no asset bronze/feeds/bronze_later loaded" in told.stderr

@@ -20,7 +20,8 @@ from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows, version_after
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import ledger_of
-from cdc_assets.silver.fold_tables import Results, fold_tables
+from cdc_assets.silver.fold_tables import Results
+from cdc_assets.silver.held_tables import fold_others
 from cdc_assets.silver.preview import preview
 from cdc_assets.tables.columns import source_columns
 from cdc_assets.tables.fold_specs import catalogue_or_last_known
@@ -43,7 +44,7 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
         if committed is None:
             context.log.info("bronze of source %s holds nothing yet", source.name)
             return
-        for table, results in fold_tables(platform, source, tables, catalogue, committed.version, context.log.info):
+        for table, results in fold_others(platform, source, tables, catalogue, committed.version, context.log.info):
             yield table, metadata_of_fold(platform.lake, source, table, catalogue[table.id], results)
 
     return silver

@@ -20,6 +20,7 @@ from cdc_assets.defs.checks.mirror import build_mirror_checks
 from cdc_assets.defs.checks.preflight import build_preflight_check
 from cdc_assets.defs.checks.quarantine_count import build_quarantine_checks
 from cdc_assets.defs.checks.reconciled_two_step import build_rows_checks, has_rows_check
+from cdc_assets.defs.checks.table_model import build_model_checks, has_models
 from cdc_assets.defs.checks.volumetry import build_volumetry_checks
 from cdc_assets.defs.checks.windowed_proof import build_windows_check
 from cdc_assets.defs.checks.windowed_source import build_windows_source_check, windows_to_ask
@@ -31,6 +32,7 @@ Builder = Callable[[BaseSource], Sequence[dg.AssetChecksDefinition]]
 CHECKS: tuple[Builder, ...] = (
     build_volumetry_checks,
     lambda source: [build_quarantine_checks(source)],
+    lambda source: [build_model_checks(source)] if has_models(source) else [],
     lambda source: [build_ledger_checks(source)],
     lambda source: [build_maintained_check(source)],
     lambda source: [build_cuts_check(source)] if source.cuts else [],

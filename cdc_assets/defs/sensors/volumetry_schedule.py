@@ -17,6 +17,7 @@ from cdc_assets.defs.checks.mirror import build_mirror_checks
 from cdc_assets.defs.checks.preflight import preflight_key
 from cdc_assets.defs.checks.quarantine_count import build_quarantine_checks
 from cdc_assets.defs.checks.schema import schema_key
+from cdc_assets.defs.checks.table_model import has_models, model_key
 from cdc_assets.defs.checks.volumetry import build_volumetry_checks, check_key
 from cdc_assets.defs.sensors.idle_counts import why_idle
 from cdc_assets.defs.sensors.rhythm import rhythmic
@@ -45,6 +46,8 @@ def _keys(source: BaseSource) -> list[dg.AssetCheckKey]:
     steps = [*build_volumetry_checks(source), build_quarantine_checks(source)]
     keys = {key for step in steps for key in step.check_keys}
     keys |= {history_key(source, table) for table in tables_with_history(source)}
+    if has_models(source):
+        keys |= {model_key(source, table) for table in source.tables}
     if has_flow_check(source):
         keys.add(flow_key(source))
     if source.cuts:  # told also where no run of cuts comes

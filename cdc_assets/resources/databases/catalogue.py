@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from cdc_assets.registry.identifiers import TableId
+
+if TYPE_CHECKING:
+    from cdc_assets.resources.table_models import TableModel
 
 WAY_OUT = "leave the column out (except_column_list), or accept that (accept_inexact)"
 
@@ -39,7 +42,7 @@ class CatalogueTable:
 
     `generation` is what a table dropped and made again does not keep: its number in the catalogue, or the place in the log of its
     last DROP or CREATE (cdc_assets.resources.dropped_tables); empty where neither is known. `drops` are all such places, lowest
-    first.
+    first. `model` is what the connector takes the table for, where its schema history was asked.
     """
 
     id: TableId
@@ -47,6 +50,7 @@ class CatalogueTable:
     primary_key: tuple[str, ...]
     generation: str = ""
     drops: tuple[str, ...] = ()
+    model: TableModel | None = field(default=None, compare=False)
 
 
 def rows_by_table(rows: Iterable[Sequence[Any]]) -> dict[TableId, list[Any]]:

@@ -1,0 +1,44 @@
+"""What the check `table_model` says of each table, by what preflight has found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cdc_assets.defs.chain import build_source_defs
+from cdc_assets.defs.checks.table_model import has_models, model_key, results
+from cdc_assets.defs.sensors.volumetry_schedule import build_volumetry_job
+from cdc_assets.preflight.finding import Finding
+from cdc_assets.registry_files.loader import load_sources
+from cdc_assets.settings import sources_folder
+from cdc_assets_tests.support.declared_mariadb import GOOD, loaded
+
+
+def test_each_level_is_told_of_its_table_alone(tmp_path: Path) -> None:
+    source = loaded(tmp_path, GOOD)
+    first, second = source.tables
+    keys = {model_key(source, table): table for table in source.tables}
+
+    def told(*found: Finding) -> dict[str, tuple[bool, str, str]]:
+        answers = {result.check_name and result.asset_key.path[-1]: result for result in results(source, keys, iter(found))}
+        return {name: (r.passed, r.severity.value, r.description or "") for name, r in answers.items()}
+
+    wrong = Finding("table_model", "fail", str(first.id), "is misread", "ALTER it")
+    right = Finding("table_model", "ok", str(second.id), "is read rightly")
+    assert [*told(wrong, right).values()] == [
+        (False, "ERROR", "is misread. Mend: ALTER it"),
+        (True, "ERROR", "is read rightly"),
+    ]
+    late = Finding("table_model", "warn", str(first.id), "cannot be told", "wait")
+    assert next(iter(told(late, right).values())) == (False, "WARN", "cannot be told. Mend: wait")
+    away = Finding("table_model", "warn", "server", "is away", "mend that first")
+    assert {(passed, severity) for passed, severity, _ in told(away).values()} == {(False, "WARN")}
+    assert {passed for passed, _, _ in told().values()} == {True}
+
+
+def test_it_is_of_each_table_of_a_mariadb_and_runs_with_every_round(tmp_path: Path) -> None:
+    source = loaded(tmp_path, GOOD)
+    keys = {model_key(source, table) for table in source.tables}
+    made = build_source_defs(source)
+    assert keys <= {key for checks in made.asset_checks or () for key in checks.check_keys}
+    assert all(str(key) in str(build_volumetry_job(source).selection) for key in keys)
+    assert not any(has_models(each) for each in load_sources(sources_folder()))

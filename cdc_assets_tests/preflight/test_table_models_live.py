@@ -1,0 +1,151 @@
+"""Statements that Debezium's parser reads otherwise than MariaDB: preflight names each table, and its statement mends the model.
+
+The right answer is what MariaDB itself says of the rows.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cdc_assets import names
+from cdc_assets.preflight import Finding, preflight
+from cdc_assets.preflight.table_models import CHECK
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
+from cdc_assets_tests.support.values.mariadb_values import EXACT
+
+pytestmark = [pytest.mark.service, pytest.mark.all]
+
+NAME = "mmodel"
+# Of each: its columns, what is altered while the connector runs, and a row of then.
+CASES: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "renamed": (
+        "id int PRIMARY KEY, item_id int",
+        ("ALTER TABLE renamed ADD COLUMN kind int DEFAULT 5 AFTER thing_id, CHANGE COLUMN item_id thing_id int",),
+        "2, 20, 7",
+    ),
+    "wholes": ("id int PRIMARY KEY", ("ALTER TABLE wholes ADD COLUMN u INTEGER UNSIGNED",), "9, 4294967295"),
+    "reals": ("id int PRIMARY KEY", ("ALTER TABLE reals ADD COLUMN r REAL",), "3, 3.141592653589793"),
+    "letters": (
+        "id int PRIMARY KEY, v varchar(9) COMMENT 'it''s, a `v`'",
+        ("ALTER TABLE letters DEFAULT CHARACTER SET latin1 COLLATE latin1_bin", "ALTER TABLE letters ADD z varchar(20) NOT NULL"),
+        "4, 'v', 'é€'",
+    ),
+    "flags": ("id int PRIMARY KEY", ("ALTER TABLE flags ADD bo BOOLEAN DEFAULT TRUE",), "5, 1"),
+    "unlogged": (
+        "id int PRIMARY KEY, b int, c int",
+        ("SET sql_log_bin = 0", "ALTER TABLE unlogged MODIFY b int FIRST", "SET sql_log_bin = 1"),
+        "8, 7, 9",
+    ),
+}
+# What is read rightly: nothing at all, every type that is supported, and statements whose words are not the catalogue's.
+RIGHT = {
+    "untouched": ("id int PRIMARY KEY, v varchar(20)", ()),
+    "typed": ("id int PRIMARY KEY, " + ", ".join(f"c{n} {kind}" for n, kind in enumerate(EXACT)), ()),
+    "grown": ("id int PRIMARY KEY", tuple(f"ALTER TABLE grown ADD c{n} {kind}" for n, kind in enumerate(EXACT))),
+    "worded": (
+        "id int PRIMARY KEY, old int",
+        (
+            "ALTER TABLE worded ADD a INT4 UNSIGNED FIRST, ADD b MIDDLEINT AFTER id, ADD c NCHAR VARCHAR(5), ADD d INT1",
+            "ALTER TABLE worded DROP old, ADD e CHARACTER VARYING(7) COLLATE latin1_bin, ADD f FLOAT8, ADD g DEC(7,2) ZEROFILL",
+            "ALTER TABLE worded CONVERT TO CHARACTER SET latin1",
+            "ALTER TABLE worded RENAME COLUMN b TO bb, MODIFY d INT2 NOT NULL AFTER a, ADD h TEXT(300000), ADD i LONG VARBINARY",
+        ),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def own(mariadb: LiveMariaDb) -> LiveMariaDb:
+    own = mariadb.renamed(NAME)
+    made = [f"CREATE TABLE {NAME}.{name} ({told[0]})" for name, told in {**CASES, **RIGHT}.items()]
+    own.server.execute(f"CREATE DATABASE {NAME} CHARACTER SET utf8mb4", *made)
+    own.capture([f"{NAME}.{name}" for name in (*CASES, *RIGHT)])
+    own.server.execute(f"INSERT INTO {NAME}.untouched VALUES (1, 'a')")
+    own.delivered()
+    return own
+
+
+def source_of(own: LiveMariaDb) -> Source:
+    return own.source([f"{NAME}.{name}" for name in (*CASES, *RIGHT)])
+
+
+def looked(own: LiveMariaDb) -> dict[str, Finding]:
+    url, at = own.connect.url, own.bootstrap
+    platform = Platform(core_bootstrap=at, lake_bootstrap=at, core_connect_url=url, lake_connect_url=url)
+    with own.settings():
+        return {f.subject.partition(".")[2]: f for f in preflight(platform, source_of(own)).findings if f.check == CHECK}
+
+
+def play(own: LiveMariaDb, told: dict[str, tuple[str, ...]]) -> None:
+    with own.server.connect(database=NAME) as connection, connection.cursor() as cursor:
+        for statements in told.values():
+            for statement in statements:
+                cursor.execute(statement)
+
+
+def last_events(own: LiveMariaDb) -> dict[str, dict[str, object]]:
+    source, found = source_of(own), own.delivered()
+    topics = {name: names.topic(source, source.table(str(TableId(NAME, name)))) for name in CASES}
+    return {name: json.loads(found[topic][0][-1].value or "")["after"] for name, topic in topics.items() if topic in found}
+
+
+def insert(own: LiveMariaDb) -> dict[str, dict[str, object]]:
+    """A row into each of the cases; what the server says of it, as Debezium writes it."""
+    rows: dict[str, dict[str, object]] = {}
+    with own.server.connect(database=NAME) as connection, connection.cursor() as cursor:
+        for name, (_, _, row) in CASES.items():
+            cursor.execute(f"DELETE FROM {name}")
+            cursor.execute(f"INSERT INTO {name} VALUES ({row})")
+            cursor.execute(f"SELECT * FROM {name}")
+            columns = [column[0] for column in cursor.description]
+            rows[name] = dict(zip(columns, cursor.fetchone(), strict=True))
+    return rows
+
+
+def text_of(row: dict[str, object]) -> str:
+    """By which true is not 1."""
+    return json.dumps(row, sort_keys=True)
+
+
+def test_each_statement_that_is_misread_is_told_and_mended(own: LiveMariaDb) -> None:
+    assert {name: f.level for name, f in looked(own).items()} == dict.fromkeys((*CASES, *RIGHT), "ok")
+    play(own, {name: told[1] for name, told in {**CASES, **RIGHT}.items()})
+    found = looked(own)
+    assert {name: f.level for name, f in found.items()} == dict.fromkeys(CASES, "fail") | dict.fromkeys(RIGHT, "ok")
+    for name, (_, statements, _) in CASES.items():
+        told = found[name]
+        if name != "unlogged":
+            assert f"since {statements[-1]} (at binlog." in told.message
+        assert "Model: " in told.message
+        assert "Server: " in told.message
+        assert f"cdc repair bronze {NAME}" in str(told.mend)
+    rows = insert(own)
+    assert {name for name, event in last_events(own).items() if text_of(event) != text_of(rows[name])} == {*CASES}
+    # It changes nothing at the source.
+    with own.server.connect(database=NAME) as connection, connection.cursor() as cursor:
+        for name in CASES:
+            cursor.execute(f"SHOW CREATE TABLE {name}")
+            before = cursor.fetchone()
+            cursor.execute(str(found[name].mend).partition(";")[0])
+            cursor.execute(f"SHOW CREATE TABLE {name}")
+            assert cursor.fetchone() == before
+    assert {name: f.level for name, f in looked(own).items()} == dict.fromkeys((*CASES, *RIGHT), "ok")
+    rows = insert(own)
+    assert {name: text_of(event) for name, event in last_events(own).items()} == {n: text_of(row) for n, row in rows.items()}
+
+
+def test_a_connector_that_has_not_read_a_statement_is_not_called_wrong_nor_right(own: LiveMariaDb) -> None:
+    connector = names.connector_name(source_of(own))
+    own.connect.stop(connector)
+    own.server.execute(f"ALTER TABLE {NAME}.untouched ADD w int FIRST")
+    found = looked(own)["untouched"]
+    assert found.level == "warn"
+    assert "cannot be told" in found.message
+    own.connect.resume(connector)
+    own.connect.wait_running(connector)
+    assert looked(own)["untouched"].level == "ok"

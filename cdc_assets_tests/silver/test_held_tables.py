@@ -1,0 +1,165 @@
+"""A table whose model is not the server's is not folded, and the others are; what is not settled is neither right nor wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from cdc_assets.continuous import silver_pass
+from cdc_assets.errors import CaughtUpTimeoutError, DatabaseError, TableFailuresError
+from cdc_assets.preflight import table_models
+from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.models import Source
+from cdc_assets.replay import replay_table
+from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
+from cdc_assets.resources.platform import Platform
+from cdc_assets.resources.table_models import ModelColumn, TableModel
+from cdc_assets.silver import held_tables
+
+BENT, SOUND = TableId("shop", "bent"), TableId("shop", "sound")
+DEFINITION = (
+    "CREATE TABLE `bent` (\n  `id` int(11) NOT NULL,\n  `u` int(10) unsigned DEFAULT NULL,\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB"
+)
+AS_IT_IS = (CatalogueColumn("id", "int(11)", False), CatalogueColumn("u", "int(10) unsigned", True))
+RIGHT = TableModel((ModelColumn("id", "INT", False, 11), ModelColumn("u", "INT UNSIGNED", True, 10)), "CREATE", "")
+WRONG = TableModel(
+    (ModelColumn("id", "INT", False, 11), ModelColumn("u", "INTEGER UNSIGNED", True)), "ALTER TABLE …", "binlog.000001:4"
+)
+GROWN = (*AS_IT_IS, CatalogueColumn("n", "int(11)", True))
+
+
+def found(id_: TableId, model: TableModel, columns: tuple[CatalogueColumn, ...] = AS_IT_IS) -> CatalogueTable:
+    return CatalogueTable(id_, columns, ("id",), model=model)
+
+
+@pytest.fixture
+def source() -> Source:
+    database = {"kind": "mariadb", "host": "db", "user": "cdc", "password": {"secret": "shop"}}
+    tables = [{"name": "shop.bent"}, {"name": "shop.sound"}]
+    return Source.model_validate({"source": "shop", "database": database, "tables": tables})
+
+
+class Server:
+    """A server and its connector: the catalogue as it is at each look, the model as the connector has it then."""
+
+    def __init__(self, *looks: tuple[CatalogueColumn, ...], model: TableModel = WRONG, away: str = "") -> None:
+        self.looks, self.model, self.away, self.waited = list(looks) or [AS_IT_IS], model, away, 0
+
+    def columns(self) -> tuple[CatalogueColumn, ...]:
+        return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+
+    def tables(self, ids: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
+        columns = self.columns()
+        return {id_: CatalogueTable(id_, columns, ("id",)) for id_ in ids}
+
+    def definitions(self, ids: Sequence[TableId]) -> dict[TableId, str]:
+        return dict.fromkeys(ids, DEFINITION)
+
+    def catalogue(self, _: object, __: object, tables: Sequence[Table]) -> dict[TableId, CatalogueTable]:
+        return {id_: replace(table, model=self.model) for id_, table in self.tables([table.id for table in tables]).items()}
+
+    def wait(self, *_: object) -> str:
+        self.waited += 1
+        if self.away:
+            raise CaughtUpTimeoutError(self.away)
+        return ""
+
+    # As a platform.
+    def database(self, _: object) -> Server:
+        return self
+
+    def core_connect(self, _: str) -> None:
+        return None
+
+
+@pytest.fixture
+def judged(source: Source, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Mapping[TableId, table_models.WrongModel]]:
+    def judge(server: Server, before: CatalogueTable) -> Mapping[TableId, table_models.WrongModel]:
+        monkeypatch.setattr(table_models, "catalogue_of", server.catalogue)
+        monkeypatch.setattr(table_models, "await_binlog", server.wait)
+        known = {BENT: before, SOUND: found(SOUND, RIGHT)}
+        return table_models.wrong_models(cast(Platform, server), source, known)
+
+    return judge
+
+
+def test_nothing_is_asked_where_no_model_differs(judged: Callable[..., Any]) -> None:
+    server = Server()
+    assert (judged(server, found(BENT, RIGHT)), server.waited) == ({}, 0)
+
+
+def test_a_difference_that_stays_is_wrong_and_names_the_statement_that_mends(judged: Callable[..., Any]) -> None:
+    told = judged(Server(), found(BENT, WRONG))
+    assert set(told) == {BENT}
+    assert told[BENT].waits == ""
+    mend = "ALTER TABLE `shop`.`bent` MODIFY `u` int(10) unsigned DEFAULT NULL; then, when cdc preflight shop is green, "
+    assert told[BENT].text.endswith(f"Mend: {mend}cdc repair bronze shop shop__bent --anew")
+
+
+def test_a_statement_that_the_connector_has_read_meanwhile_is_none(judged: Callable[..., Any]) -> None:
+    server = Server(model=RIGHT)
+    assert (judged(server, found(BENT, WRONG)), server.waited) == ({}, 1)
+
+
+def test_a_connector_that_has_not_got_there_tells_nothing(judged: Callable[..., Any]) -> None:
+    told = judged(Server(away="connector shop-capture is at binlog.000001:4"), found(BENT, WRONG))
+    assert told[BENT].waits == "connector shop-capture is at binlog.000001:4"
+    assert "cannot be told: connector shop-capture is at" in told[BENT].text
+
+
+def test_a_table_that_is_altered_meanwhile_is_looked_at_again(judged: Callable[..., Any]) -> None:
+    """The model is not that of the second look, and the first look is not the server's any more."""
+    server = Server(GROWN, model=RIGHT)
+    told = judged(server, found(BENT, WRONG))
+    assert (server.waited, told[BENT].waits) == (2, "")
+    assert "2 columns in the model, 3 columns on the server" in told[BENT].text
+    assert "cdc offsets reset shop-capture" in told[BENT].mend
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {BENT: table_models.WrongModel(table_models.ModelDifference(("u is bent",), "", "", ""), mend="it")}
+    monkeypatch.setattr(table_models, "wrong_models", lambda *_, **__: told)
+
+
+@pytest.mark.usefixtures("held")
+def test_a_run_folds_the_others_and_names_all_that_failed(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    folded: list[str] = []
+
+    def fold(_: object, __: object, tables: Sequence[Table], *___: object) -> Iterator[tuple[Table, Any]]:
+        folded.extend(table.name for table in tables)
+        yield tables[0], None
+        raise TableFailuresError("silver", {"other": "for a reason of its own"})
+
+    monkeypatch.setattr(held_tables, "fold_tables", fold)
+    known = {BENT: found(BENT, WRONG), SOUND: found(SOUND, RIGHT)}
+    work = held_tables.fold_others(cast(Platform, None), source, source.tables, known, 1, print)
+    assert next(work)[0].id == SOUND
+    with pytest.raises(TableFailuresError, match=r"(?s)other: for a reason.*bent: .*u is bent.*Mend: it"):
+        next(work)
+    assert folded == ["shop.sound"]
+
+
+@pytest.mark.usefixtures("held")
+def test_a_pass_of_the_continuous_mode_does_the_same(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {BENT: found(BENT, WRONG), SOUND: found(SOUND, RIGHT)}
+    monkeypatch.setattr(silver_pass, "catalogue_or_last_known", lambda *_: known)
+    monkeypatch.setattr(silver_pass, "fold_small", lambda _, __, tables, *___: {t.id: "done" for t in tables})
+    result = silver_pass.fold_once(cast(Platform, None), source, source.tables, 1, print)
+    assert [each.table.id for each in result.done] == [SOUND]
+    assert list(result.failed) == ["shop__bent"]
+    assert "u is bent" in result.failed["shop__bent"]
+
+
+@pytest.mark.usefixtures("held")
+def test_a_replay_of_it_is_refused(source: Source, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CDC_HOME", str(tmp_path))
+    known = {BENT: found(BENT, WRONG)}
+    monkeypatch.setattr(replay_table, "catalogue_or_last_known", lambda *_: known)
+    with pytest.raises(DatabaseError, match=r"shop/shop__bent: .*u is bent.*Mend: it"):
+        replay_table.replay_table(Platform(lake_root=str(tmp_path)), source, source.tables[0], replay_table.ReplayWish(), print)
