@@ -116,4 +116,4 @@ def test_one_source_with_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "guest.yaml").write_text(f"source: guest\nkind: topics\ntables: [{table}]\n")
     monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
     code, said = answer("validate")
-    assert (code, said.split(" (")[0], said.split(") ")[1][:9]) == (0, "guest: 1 table", "1 source ")
+    assert (code, said.split(" (")[0], " 1 source in " in said) == (0, "guest: 1 table", True)
