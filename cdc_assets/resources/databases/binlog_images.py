@@ -53,6 +53,7 @@ def raw_events(cursor: Any, since: BinlogPosition) -> Iterator[RawEvent]:
     cursor.execute(_SESSION)
     cursor.execute("SELECT @@global.binlog_checksum")
     of_session = _CHECKSUM_BYTES if cursor.fetchone()[0] == "CRC32" else 0
+    # PyMySQL has no public call for this command.
     connection = cursor.connection
     flags = _NON_BLOCK | _WITH_ANNOTATIONS
     connection._execute_command(_DUMP, struct.pack("<IHI", since.position, flags, 0) + since.file.encode())

@@ -1,4 +1,4 @@
-"""A change without an event turns `events_flow` of a live MariaDB red, and a comparison that finds its table equal ends that."""
+"""A change without an event turns `events_flow` of a live MariaDB or MySQL red, until a comparison finds its table equal."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from cdc_assets.resources.databases.binlog_images import GAPS
 from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
+from cdc_assets_tests.support.live.live_mysql import LiveMySql
+from cdc_assets_tests.support.live.mysql_captured import captured
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ pytestmark = pytest.mark.all
 
 NAME = "mariaunsent"
 T, P = "unsent.t", "unsent.p"
+LONG = '{"a": 1, "b": [1, 2, 3, 4, 5, 6, 7, 8]}'
 STATEMENTS = "SET SESSION binlog_format = 'STATEMENT'"
 
 
@@ -140,3 +143,36 @@ def test_an_image_with_gaps_is_named_where_the_connector_stops(chain: SmallChain
     assert f"{T}: 1 change of its rows that Debezium sends no event for: binlog." in told
     assert f" UTC), {GAPS}: UPDATE {T} SET v = 77 WHERE id = 1. Its connector cannot pass such an image." in told
     assert f"cdc stop {NAME}-capture; cdc offsets reset {NAME}-capture; cdc resume {NAME}-capture. Red until" in told
+
+
+def test_mysql_is_red_until_both_sides_are_equal(
+    mysql: LiveMySql, remote: str, session: SparkSession, tmp_path_factory: pytest.TempPathFactory, instance: dg.DagsterInstance
+) -> None:
+    own = captured(mysql, "mysqlunsent")
+    table = "mysqlunsent.k"
+    own.server.execute(
+        "CREATE DATABASE mysqlunsent",
+        f"CREATE TABLE {table} (id int PRIMARY KEY, n int, v json)",
+        f"INSERT INTO {table} VALUES (1, 1, '{LONG}')",
+    )
+    columns = {"id": "integer not null", "n": "integer", "v": "jsonb"}
+    declared = [{"name": table, "keys": ["id"], "columns": columns}]
+    with small_chain(own, remote, session, tmp_path_factory.mktemp("mysqlunsent"), declared) as chain:
+        (of_source,) = chain.source.tables
+        assert check(chain, instance)[0]
+        partial = "SET SESSION binlog_row_value_options = 'PARTIAL_JSON'"
+        own.server.execute(
+            partial, f"UPDATE {table} SET n = 2, v = JSON_SET(v, '$.a', 2)", STATEMENTS, f"INSERT INTO {table} (id) VALUES (9)"
+        )
+        passed, told = check(chain, instance)
+        assert (passed, f"{table}: 2 changes of its rows that Debezium sends no event for" in told) == (False, True)
+        assert " UTC), Update_rows_partial; the last at binlog." in told
+        assert f" UTC), INSERT: INSERT INTO {table} (id) VALUES (9). Red until" in told
+        chain.advance()
+        compared = compare_rows(chain.platform, chain.source, [of_source])["mysqlunsent__k"]
+        assert compared.verdict == "different", compared.sentence()
+        assert not check(chain, instance)[0]
+        own.server.execute(f"DELETE FROM {table} WHERE id = 9", f"UPDATE {table} SET n = 3, v = '{{}}'")
+        chain.advance()
+        assert compare_rows(chain.platform, chain.source, [of_source])["mysqlunsent__k"].equal
+        assert check(chain, instance)[0]
