@@ -6,6 +6,7 @@ The right answer is what MariaDB itself says of the rows.
 from __future__ import annotations
 
 import json
+from random import Random
 
 import pytest
 
@@ -15,6 +16,7 @@ from cdc_assets.preflight.table_models import CHECK
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.hostile.names import MARIADB, SCHEMA, column_names, quoted, ticked
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.values.mariadb_values import EXACT
 
@@ -75,10 +77,14 @@ def source_of(own: LiveMariaDb) -> Source:
 
 
 def looked(own: LiveMariaDb) -> dict[str, Finding]:
+    return {subject.partition(".")[2]: finding for subject, finding in looked_at(own, source_of(own)).items()}
+
+
+def looked_at(own: LiveMariaDb, source: Source) -> dict[str, Finding]:
     url, at = own.connect.url, own.bootstrap
     platform = Platform(core_bootstrap=at, lake_bootstrap=at, core_connect_url=url, lake_connect_url=url)
     with own.settings():
-        return {f.subject.partition(".")[2]: f for f in preflight(platform, source_of(own)).findings if f.check == CHECK}
+        return {f.subject: f for f in preflight(platform, source).findings if f.check == CHECK}
 
 
 def play(own: LiveMariaDb, told: dict[str, tuple[str, ...]]) -> None:
@@ -149,3 +155,21 @@ def test_a_connector_that_has_not_read_a_statement_is_not_called_wrong_nor_right
     own.connect.resume(connector)
     own.connect.wait_running(connector)
     assert looked(own)["untouched"].level == "ok"
+
+
+def test_odd_names_are_no_difference(mariadb: LiveMariaDb) -> None:
+    """Of tables, and of columns: by the snapshot, and added by a statement."""
+    odd = mariadb.renamed("mmodelodd")
+    columns = column_names(Random(7), 50, kind="mariadb", taken=("id",))
+    tables = [TableId(SCHEMA, name) for name in MARIADB]
+    made = ", ".join(f"{ticked(column)} int" for column in columns)
+    odd.server.execute(f"CREATE DATABASE {ticked(SCHEMA)}", "CREATE DATABASE mmodelodd")
+    odd.server.execute(*(f"CREATE TABLE {ticked(*table)} (id int PRIMARY KEY, {made})" for table in tables))
+    odd.capture([quoted(*table) for table in tables])
+    odd.server.execute(f"INSERT INTO {ticked(*tables[0])} (id) VALUES (1)")
+    odd.delivered()
+    source = odd.source([quoted(*table) for table in tables])
+    assert {(f.subject, f.level) for f in looked_at(odd, source).values()} == {(str(table), "ok") for table in tables}
+    added = "ADD `new,x` int FIRST, ADD `ключ;` varchar(9) CHARACTER SET latin1 AFTER id"
+    odd.server.execute(*(f"ALTER TABLE {ticked(*table)} {added}" for table in tables))
+    assert {(f.subject, f.level) for f in looked_at(odd, source).values()} == {(str(table), "ok") for table in tables}

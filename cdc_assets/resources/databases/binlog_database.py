@@ -16,6 +16,7 @@ from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.catalogue import WAY_OUT, CatalogueColumn, CatalogueTable, rows_by_table
 from spark.delta.identifiers import quote
 
+# For MariaDB's catalogue "Case" equals "case", although both may be tables: else a column of one is there twice.
 _COLUMNS = """
 SELECT c.table_schema, c.table_name, c.column_name, c.column_type, c.is_nullable = 'YES',
        IF({generated}, 'generated', COALESCE(c.character_set_name, '')),
@@ -24,7 +25,11 @@ FROM information_schema.columns c
 JOIN information_schema.tables t ON t.table_schema = c.table_schema AND t.table_name = c.table_name
 LEFT JOIN information_schema.statistics k ON k.table_schema = c.table_schema AND k.table_name = c.table_name
      AND k.column_name = c.column_name AND k.index_name = 'PRIMARY'
+     AND CAST(k.table_name AS BINARY) = CAST(c.table_name AS BINARY)
+     AND CAST(k.table_schema AS BINARY) = CAST(c.table_schema AS BINARY)
 WHERE t.table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND ({wanted})
+  AND CAST(t.table_name AS BINARY) = CAST(c.table_name AS BINARY)
+  AND CAST(t.table_schema AS BINARY) = CAST(c.table_schema AS BINARY)
 ORDER BY c.table_schema, c.table_name, c.ordinal_position
 """
 _ZERO = "YEAR({c}) = 0 OR MONTH({c}) = 0 OR DAYOFMONTH({c}) = 0"

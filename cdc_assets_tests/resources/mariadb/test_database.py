@@ -82,6 +82,18 @@ def test_the_catalogue(database: MariaDbDatabase, source: Source) -> None:
         lake_type(columns["ip"])
 
 
+def test_two_tables_whose_names_differ_by_case_have_their_own_columns(server: MariaDbServer, database: MariaDbDatabase) -> None:
+    server.execute("CREATE TABLE shop.Twin (a int, b int, PRIMARY KEY (b, a))", "CREATE TABLE shop.twin (c int PRIMARY KEY)")
+    first, second = TableId("shop", "Twin"), TableId("shop", "twin")
+    try:
+        for ids in ([first, second], [first], [second]):
+            found = database.tables(ids)
+            told = {id_: ([c.name for c in found[id_].columns], found[id_].primary_key) for id_ in ids}
+            assert told == {id_: {first: (["a", "b"], ("b", "a")), second: (["c"], ("c",))}[id_] for id_ in ids}
+    finally:
+        server.execute("DROP TABLE shop.Twin, shop.twin")
+
+
 def test_rows_are_counted_at_one_place_of_the_binlog_while_others_write(server: MariaDbServer, database: MariaDbDatabase) -> None:
     stop = threading.Event()
 
