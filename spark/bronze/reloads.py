@@ -4,6 +4,9 @@ A row of a full load stands below every change, which is right for the first loa
 read after them, so it takes the highest place before it in its topic partition, and its later offset puts it above. The
 changes that follow a load carry higher places and win, whether the row already held them or not: they end in the same
 state. What came before is in the log's own commits, so a place does not depend on how the log was cut into batches.
+
+A mirror that begins anew delivers rows of an old snapshot behind all changes, which they do not hold. Their records have the time
+at which they were sent: a row that is older than the change before it, by more than clocks differ, stays below every change.
 """
 
 from __future__ import annotations
@@ -19,11 +22,13 @@ from spark.positions.source_kinds import connector
 from spark.specs import TopicRange
 
 _KIND = len(f".{layout.SNAPSHOT}")
+_CLOCKS_DIFFER_MS = 60_000
 
 
 def reposition_reloads(drafts: DataFrame, groups: Sequence[Row], topics: Sequence[TopicRange], committed: Committed) -> DataFrame:
     """The batch with the places of rows loaded again; as it was where there are none."""
-    first = {t.topic: connector(t.connector).first_load[:-_KIND] for t in topics}
+    kinds = {t.topic: connector(t.connector) for t in topics}
+    first = {topic: kind.first_load[:-_KIND] for topic, kind in kinds.items()}
     loading = {g.topic for g in groups if g.kind == "r" and first[g.topic]}
     known = {t: committed.topics[t].max_position for t in sorted(loading) if t in committed.topics}
     begun = {t for t, highest in known.items() if any(_order(p, first[t]) > first[t] for p in highest.values())}
@@ -33,10 +38,13 @@ def reposition_reloads(drafts: DataFrame, groups: Sequence[Row], topics: Sequenc
     earlier = Window.partitionBy("topic", "partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     highest = sf.greatest(sf.max("position").over(earlier), _by_partition({t: known[t] for t in known if t in again}))
     position = sf.col("position")
-    for zeros in sorted({first[topic] for topic in again}):
+    for kind in {kinds[topic].name: kinds[topic] for topic in sorted(again)}.values():
+        zeros = kind.first_load[:-_KIND]
         order = sf.substring(highest, layout.EPOCH_WIDTH + 2, len(zeros))
         place = layout.join_parts(order, sf.lit(layout.STREAMED))
-        is_again = sf.col("topic").isin(*[t for t in again if first[t] == zeros]) & (sf.col("op") == "r") & (order > zeros)
+        is_again = sf.col("topic").isin(*[t for t in again if kinds[t] is kind]) & (sf.col("op") == "r") & (order > zeros)
+        if kind.moment is not None:
+            is_again &= kind.moment(order) <= sf.unix_millis("timestamp") + _CLOCKS_DIFFER_MS
         final = layout.position(epoch=sf.col("epoch"), place=place, offset=sf.col("offset"))
         position = sf.when(is_again, final).otherwise(position)
     return drafts.withColumn("position", position)

@@ -11,7 +11,7 @@ A snapshot's rows have no place of their own. Debezium 3.6 writes the time at wh
 second of the change before it, and the row was read earlier than the one and later than the other. What it does say is its
 order in the topic: a snapshot reads what was streamed before it, and the changes since are streamed behind it. So its rows
 stand below all changes, and those of a later snapshot (blocking, incremental) above what came before them in their topic
-partition and below what follows (spark.bronze.reloads).
+partition and below what follows, unless they are delivered again (spark.bronze.reloads).
 
 The clocks of a replica set's or a sharded cluster's members must agree better than two changes of a document lie apart, or
 a row of a later snapshot and the next change; where they do not, connector `topic` orders by the topic alone.
@@ -36,6 +36,11 @@ def of_source(field: Field, op: Column) -> Place:
     return Place(sf.when(op == "r", FIRST_LOAD).otherwise(changed))
 
 
+def moment(place: Column) -> Column:
+    """When the change was made, in milliseconds."""
+    return sf.conv(sf.substring(place, 1, NUMBER_WIDTH), 16, 10).cast("bigint")
+
+
 MONGODB = Connector(
     name="mongodb",
     source={"wallTime": "bigint", "ts_ms": "bigint", "ord": "bigint", "lsid": "string", "txnNumber": "bigint"},
@@ -43,4 +48,5 @@ MONGODB = Connector(
     place=of_source,
     tx_id=lambda field: sf.concat_ws(":", sf.nullif(field("lsid"), sf.lit("")), field("txnNumber")),
     first_load=FIRST_LOAD,
+    moment=moment,
 )

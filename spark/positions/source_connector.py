@@ -37,7 +37,7 @@ class Connector:
 
     `first_load` is the place of a snapshot's rows where the source gives them none, below that of every change: zeros and the
     kind, which a place of that source ends with. Rows of a later snapshot get theirs from what came before them
-    (spark.bronze.reloads).
+    (spark.bronze.reloads). `moment`: the milliseconds of a change, from its place; None where a place does not tell.
     """
 
     name: str
@@ -48,3 +48,4 @@ class Connector:
     write: Callable[[Column], Column] = without_offset
     null_may_mean_unchanged: bool = False
     first_load: str = ""
+    moment: Callable[[Column], Column] | None = None

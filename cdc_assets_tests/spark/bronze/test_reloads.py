@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KEYS, SECOND = range(6), 1_700_000_000
+LATER = 1_900_000_000_000
 CHANGE, INITIAL, INCREMENTAL = "false", "true", "incremental"
 Block = Callable[[int, str, int], dict[str, Any]]
 """The source block of an event by its place in the log (an initial snapshot's: where it was taken), its kind, and the time at
@@ -171,3 +172,22 @@ def test_places_do_not_depend_on_how_the_log_was_cut(session: SparkSession, tmp_
             lake.append(lake.ranges("t", {0: end}))
         places.append([row["position"] for row in sorted(rows(lake.bronze_path), key=lambda row: row["offset"])])
     assert places[0] == places[1] == sorted(places[0])
+
+
+def test_a_snapshot_that_is_delivered_again_stays_below_the_changes(session: SparkSession, tmp_path: Path) -> None:
+    """As by a mirror that begins anew: records keep the time at which they were first sent, of which the lake's tell seconds."""
+    lake = Lake(session, tmp_path, form=("debezium-json", "mongodb"))
+    world = World(Random(1), lambda place, kind, sent: mongodb(place, kind, sent) | {"wallTime": LATER + place})
+    world.truth = {1: "old", 2: "old"}
+    world.snapshot()
+    world.write(9)
+    world.truth[1], world.now = "new", world.now + 1000
+    world.waiting.append((world.now, 1, "new"))
+    world.stream()
+    first = list(world.records)
+    world.records += [Record(len(first) + r.offset, r.key, r.value) for r in first if '"op": "r"' in str(r.value)]
+    lake.put("t", *world.records)
+    for end in (len(first), len(world.records)):
+        lake.append(lake.ranges("t", {0: end}))
+        lake.fold(lake.spec("t"))
+        assert {row["id"]: row["v"] for row in values(lake.spec("t").path)} == world.truth
