@@ -73,7 +73,7 @@ def run_main_job(
             if behind:
                 failed.look()
 
-        wait_caught_up(platform, sources, timeout=_CATCH_UP_TIMEOUT, awaited=Awaited(backup=True), progress=progress)
+        wait_caught_up(platform, sources, timeout=_CATCH_UP_TIMEOUT, awaited=Awaited(backup=True, listed=True), progress=progress)
         say("counting every link of every chain")
         counted = _count_links(console, platform, sources)
     return _print_links(tables, platform, sources, arrivals.reached, counted)

@@ -17,9 +17,9 @@ VARIABLES = ("log_bin_compress", "binlog_legacy_event_pos", "init_connect")
 QUERIES = {
     "gaps": "SELECT table_schema, table_name, table_type, engine, create_options FROM information_schema.tables "
     "WHERE table_schema IN ({schemas})",
-    # A table that is not captured is enough; a role sees those that it may read.
+    # A table that is not captured is enough; a role sees those that it may read. MariaDB alone writes the type so.
     "compressed": "SELECT table_schema, table_name, column_name FROM information_schema.columns "
-    "WHERE LOWER(column_type) LIKE '%compressed%'",
+    "WHERE column_type LIKE '%/*M!100301 COMPRESSED*/%'",
 }
 _BY_SESSION = re.compile(r"\b(binlog_format|binlog_row_image|binlog_row_value_options|sql_log_bin)\b", re.IGNORECASE)
 
@@ -59,7 +59,8 @@ def tables(
             "captured or not, and with it every table of the server"
         )
         changed = ", ".join(f"MODIFY {quote(column)} … (without COMPRESSED)" for column in columns)
-        yield Finding("compressed_columns", "fail", str(table), message, f"ALTER TABLE {quote(*table)} {changed}")
+        mend = f"ALTER TABLE {quote(*table)} {changed}"
+        yield Finding("compressed_columns", "fail", str(table), message, mend, stops_others=True)
 
 
 def _version_finding(table: TableId, *, is_captured: bool) -> Finding:

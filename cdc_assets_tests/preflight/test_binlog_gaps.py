@@ -68,6 +68,7 @@ def test_a_mariadb_is_asked(tmp_path: Path) -> None:
             "CREATE TABLE shop.orders (id int PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2",
             "CREATE TABLE shop.other (id int PRIMARY KEY) WITH SYSTEM VERSIONING",
             "CREATE TABLE shop.c (id int PRIMARY KEY, t text COMPRESSED)",
+            "CREATE TABLE shop.e (id int PRIMARY KEY, t enum('COMPRESSED', 'b') COMMENT 'compressed') ROW_FORMAT=COMPRESSED",
             "CREATE TABLE shop.quick (id int PRIMARY KEY) ENGINE=MEMORY",
             "SET GLOBAL log_bin_compress = ON",
             "SET GLOBAL init_connect = 'SET SESSION binlog_row_image=MINIMAL'",
@@ -75,6 +76,7 @@ def test_a_mariadb_is_asked(tmp_path: Path) -> None:
         answers = {name: server.query(query.format(schemas="'shop'")) for name, query in mysql.QUERIES.items()}
     tables = [TableId("shop", name) for name in ("orders", "other", "c", "quick")]
     found = {(f.level, f.check, f.subject) for f in mysql.findings(tables, answers)}
+    assert {subject for _, check, subject in found if check == "compressed_columns"} == {"shop.c"}
     assert found > {
         ("warn", "partitions", "shop.orders"),
         ("fail", "versioned", "shop.other"),
