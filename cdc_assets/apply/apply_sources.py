@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cdc_assets import names
 from cdc_assets.apply.partitions import publish_by_root
 from cdc_assets.apply.signal_table import ensure_signal_table
-from cdc_assets.apply.whole_source import refuse_source
+from cdc_assets.apply.whole_source import judge_source
 from cdc_assets.connectors.apply import Applied, bring_connector
 from cdc_assets.connectors.capture import not_listed
-from cdc_assets.connectors.declared_connectors import DeclaredConnector, declared_connectors
+from cdc_assets.connectors.declared_connectors import DeclaredConnector
 from cdc_assets.connectors.inventory import connector_owners
 from cdc_assets.connectors.owner import COMMIT
 from cdc_assets.errors import CdcAssetsError, ConnectorFailedError
@@ -23,18 +23,27 @@ from cdc_assets.resources.platform import Platform
 
 @dataclass(frozen=True)
 class Brought:
-    """What has become of one connector: `applied`, or why not; `notes` are for a person, and no error."""
+    """What has become of one connector: `applied`, or why not; `notes` are for a person, and no error.
+
+    `refused`: a line for each of its tables that cannot be captured as it is.
+    """
 
     connector: str
     applied: Applied | None = None
     error: str = ""
     late: str = ""
     notes: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+    @property
+    def errors(self) -> list[str]:
+        """What is not as declared."""
+        return [*([self.error] if self.error else []), *self.refused]
 
     @property
     def told(self) -> list[str]:
-        """What a person has to know of it, the error first."""
-        return [*([self.error] if self.error else []), *self.notes]
+        """What a person has to know of it, the errors first."""
+        return [*self.errors, *self.notes]
 
     @property
     def line(self) -> str:
@@ -50,27 +59,26 @@ class Brought:
     def to_json(self) -> dict[str, Any]:
         """As `cdc apply -o json` prints it."""
         if self.applied is None:
-            return {"connector": self.connector, "summary": "failed", "error": self.error}
-        return {**self.applied.to_json(), "tables_to_onboard": self.late, "error": self.error or None}
+            return {"connector": self.connector, "summary": "failed", "error": "\n".join(self.errors)}
+        return {**self.applied.to_json(), "tables_to_onboard": self.late, "error": "\n".join(self.errors) or None}
 
 
 def bring_sources(platform: Platform, sources: Iterable[BaseSource], *, resume_offsets: bool = False) -> Iterator[Brought]:
     """One answer per declared connector; what fails of one source stops none of another."""
     for source in sources:
         try:
-            declared = declared_connectors([source])
-            refuse_source(platform, source)
+            judged = judge_source(platform, source)
         except CdcAssetsError as error:
             yield from _refusals(source, str(error))
             continue
         failed = ""
-        for each in declared:
+        for each in judged.connectors:
             if failed:
                 yield Brought(each.name, error=f"connector {each.name}: left as it is, since {failed} does not run")
                 continue
             brought = _bring(platform, each, resume_offsets=resume_offsets)
             failed = each.name if brought.applied is None and each.role == "capture" else ""
-            yield brought
+            yield replace(brought, refused=tuple(judged.messages)) if each.role == "capture" else brought
 
 
 def _refusals(source: BaseSource, reason: str) -> Iterator[Brought]:

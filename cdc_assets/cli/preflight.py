@@ -64,7 +64,7 @@ def _print(report: Report, *, verbose: bool, safe_alone: bool) -> None:
     shown = [f for f in report.findings if (verbose or f.level != "ok") and (f.safe or not safe_alone)]
     for found in shown:
         print(f"{report.source}: {found.level}: {found.check}: {found.subject} {found.message}")
-        if found.level != "ok":
+        if found.level != "ok" and found.mend:
             print(f"    {found.mend}" + (" (--fix runs it)" if found.safe else ""))
     held = quantity(sum(f.level == "ok" for f in report.findings), "rule")
     counted = f"{quantity(len(report.warnings), 'warning')}, {quantity(len(report.failures), 'failure')}"

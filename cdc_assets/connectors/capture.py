@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from cdc_assets import names
 from cdc_assets.connectors.debezium_common import SIGNALS, exact_pattern, table_pattern
@@ -62,6 +62,12 @@ def tables_in_list(source: BaseSource, running: Mapping[str, str]) -> list[str]:
     """The declared tables that a running connector's list has, however it is written."""
     patterns = running.get("table.include.list", running.get("collection.include.list", ".*")).split(",")
     return [table.name for table in source.tables if is_listed(".".join(table.id), patterns)]
+
+
+def as_listed(source: CapturedSource, running: Mapping[str, str], more: Collection[str] = ()) -> CapturedSource:
+    """The source with the tables that a running connector's list has, and `more`, by their names in the registry."""
+    wanted = {*tables_in_list(source, running), *more}
+    return source.model_copy(update={"tables": tuple(table for table in source.tables if table.name in wanted)})
 
 
 def not_listed(source: BaseSource, running: Mapping[str, str] | None) -> str:

@@ -20,6 +20,9 @@ from cdc_assets.registry.value_forms import ValueForms
 
 # Whatever the server's mode: with PAD_CHAR_TO_FULL_LENGTH a snapshot reads the blanks of a CHAR, which the binlog has not.
 BINLOG_SESSION = {"driver.sessionVariables": "sql_mode='STRICT_TRANS_TABLES'"}
+# It matches no column. With any such list the chunks of an incremental snapshot name the columns that Debezium knows of the
+# table; without one they are `SELECT *`, which lacks INVISIBLE columns, and has generated ones that pgoutput has not described.
+NAMED_COLUMNS = {"column.exclude.list": "(?!)"}
 # Above what people number their servers with by hand.
 _FIRST_SERVER_ID = 1_000_000_000
 SIGNALS = "signal.data.collection"

@@ -22,6 +22,7 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
     return {
         **common.base_settings(source, "mariadb.MariaDbConnector"),
         **common.database_settings(database),
+        **common.NAMED_COLUMNS,
         **binlog_tls(database),
         **common.BINLOG_SESSION,
         "database.server.id": str(common.server_id(source)),

@@ -20,6 +20,7 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
     return {
         **common.base_settings(source, "mysql.MySqlConnector"),
         **common.database_settings(database),
+        **common.NAMED_COLUMNS,
         **binlog_tls(database),
         **common.BINLOG_SESSION,
         # Without TLS a password that the server has forgotten (restart, FLUSH PRIVILEGES) goes under its public key, which

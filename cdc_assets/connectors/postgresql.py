@@ -32,6 +32,7 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
     return {
         **common.base_settings(source, "postgresql.PostgresConnector"),
         **_connection(database),
+        **common.NAMED_COLUMNS,
         "plugin.name": "pgoutput",
         "slot.name": names.slot_name(source),
         # Version 17 and newer keep such a slot on standbys too, where the server is set up for it; older ones ignore it.

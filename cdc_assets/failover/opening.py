@@ -30,6 +30,7 @@ from cdc_assets.errors import IncarnationError
 from cdc_assets.identity.memory import Memory, Opening
 from cdc_assets.kinds import kind_of
 from cdc_assets.onboarding.state import only_one
+from cdc_assets.preflight.capturable import without_uncapturable
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
@@ -119,9 +120,9 @@ def _forget(platform: Platform, source: CapturedSource, opening: Opening) -> Non
 
 
 def _read(platform: Platform, source: CapturedSource, opening: Opening) -> None:
-    connect, config = platform.core_connect(source.cluster), capture_config(source)
-    found = connect.config(config["name"])
-    config = settle(config, found)
+    connect, name = platform.core_connect(source.cluster), names.connector_name(source)
+    found = connect.config(name)
+    config = settle(capture_config(without_uncapturable(platform, source, found)), found)
     if found is None or is_beginning(found):
         begin_anew(connect, config)  # whoever has deleted it has left the offsets of the old log
     else:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import dagster as dg
 
 _CATCH_UP_TIMEOUT = 900.0
-_AWAITED = Awaited(backup=True)
+_AWAITED = Awaited(backup=True, listed=True)
 
 
 def run_main_job(

@@ -59,7 +59,8 @@ def tables(
             "captured or not, and with it every table of the server"
         )
         changed = ", ".join(f"MODIFY {quote(column)} … (without COMPRESSED)" for column in columns)
-        yield Finding("compressed_columns", "fail", str(table), message, f"ALTER TABLE {quote(*table)} {changed}")
+        mend = f"ALTER TABLE {quote(*table)} {changed}"
+        yield Finding("compressed_columns", "fail", str(table), message, mend, stops_others=True)
 
 
 def _version_finding(table: TableId, *, is_captured: bool) -> Finding:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from cdc_assets import names, settings
 from cdc_assets.errors import CdcAssetsError, DatabaseError, DriverMissingError
 from cdc_assets.preflight import topics
-from cdc_assets.preflight.capturable import inexact_findings
+from cdc_assets.preflight.capturable import column_refusals
 from cdc_assets.preflight.column_names import column_name_findings
 from cdc_assets.preflight.finding import Finding, Report, sort_findings
 from cdc_assets.preflight.inspection import place_or_unknown
+from cdc_assets.preflight.running import tables_to_read
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.rows.open import open_connection
@@ -112,10 +113,7 @@ def _column_findings(platform: Platform, source: UnaskedSource) -> Iterator[Find
         return
     try:
         found = catalogue_of(platform, alone, alone.tables)
-        for table in alone.tables:
-            if table.id in found:
-                yield from column_name_findings(table, [column.name for column in found[table.id].columns])
-        yield from inexact_findings(platform.columns(alone), alone, found)
+        yield from column_refusals(platform.columns(alone), alone, found, to_read=tables_to_read(platform, alone))
     except DatabaseError as error:
         mend = "let the role read the catalogue, or declare the tables' columns and keys"
         yield refusal_of("columns", error, mend, needed=True)

@@ -1,14 +1,19 @@
-"""What a connector would capture wrongly, found before it starts: types without an exact form, dates that a snapshot misreads."""
+"""What a connector would capture wrongly of a table: one list of rules, which preflight shows and apply obeys.
+
+Types without an exact form, names that silver cannot have, values that a snapshot misreads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from cdc_assets import names
+from cdc_assets.connectors.capture import tables_in_list
 from cdc_assets.errors import DatabaseError
-from cdc_assets.preflight.finding import Finding
+from cdc_assets.preflight.column_names import column_name_findings
+from cdc_assets.preflight.finding import NOT_SEEN, Finding
+from cdc_assets.preflight.running import tables_to_read
 from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.identifiers import TableId, case_twins
+from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import CapturedSource
 from cdc_assets.resources.columns.translated import TranslatedCatalogue
 from cdc_assets.resources.databases.catalogue import CatalogueTable
@@ -17,25 +22,28 @@ from cdc_assets.tables.columns import source_columns
 from cdc_assets.tables.source_catalogue import catalogue_of, without_columns
 
 
-def refuse_uncapturable(platform: Platform, source: CapturedSource) -> None:
-    """Before a connector of the source is made or changed: its tables exist, and each of their columns has an exact form.
-
-    Tables that declare their columns are not asked for.
+def uncapturable_findings(platform: Platform, source: CapturedSource) -> Iterator[Finding]:
+    """Of each table whose columns the source's catalogue tells: it exists, and every rule of its columns.
 
     Raises:
-        DatabaseError: naming what is missing or inexact, and what to do about it.
+        DatabaseError: the source cannot be asked.
     """
     source = source.model_copy(update={"tables": without_columns(source)})
     if not source.tables:
         return
     database, found = _catalogue(platform, source)
-    missing = [table.name for table in source.tables if table.id not in found]
-    if missing:
-        raise DatabaseError(
-            f"{database.place} has no table {', '.join(missing)}; correct the names in the registry, or create the tables"
-        )
-    is_new = platform.core_connect(source.cluster).config(names.connector_name(source)) is None
-    refuse_inexact(database, source, found, snapshot=is_new and source.capture.snapshot != "no_data")
+    for table in source.tables:
+        if table.id not in found:
+            yield Finding("table", "fail", str(table.id), NOT_SEEN, "correct its name in the registry, or create it")
+    yield from column_refusals(database, source, found, to_read=tables_to_read(platform, source))
+
+
+def without_uncapturable(platform: Platform, source: CapturedSource, running: Mapping[str, str] | None) -> CapturedSource:
+    """The source without the tables that a connector cannot capture as they are; those that it has already stay."""
+    refused = {finding.subject for finding in uncapturable_findings(platform, source)}
+    listed = () if running is None else tables_in_list(source, running)
+    tables = tuple(table for table in source.tables if table.name in listed or str(table.id) not in refused)
+    return source.model_copy(update={"tables": tables})
 
 
 def _catalogue(platform: Platform, source: CapturedSource) -> tuple[TranslatedCatalogue, Mapping[TableId, CatalogueTable]]:
@@ -45,41 +53,52 @@ def _catalogue(platform: Platform, source: CapturedSource) -> tuple[TranslatedCa
     return platform.columns(source), catalogue_of(platform, source, source.tables)
 
 
-def refuse_inexact(
-    database: TranslatedCatalogue, source: CapturedSource, found: Mapping[TableId, CatalogueTable], *, snapshot: bool
+def refuse_uncapturable(
+    database: TranslatedCatalogue,
+    source: CapturedSource,
+    found: Mapping[TableId, CatalogueTable],
+    *,
+    to_read: Collection[TableId],
 ) -> None:
     """Every finding of every table at once.
-
-    `snapshot`: the connector is about to read the tables, so their dates are looked at too (one pass over each table
-    that has a date column).
 
     Raises:
         DatabaseError: naming tables, columns, and what to do about each.
     """
-    findings = []
-    for table in source.tables:
-        twins = case_twins(column.name for column in found[table.id].columns)
-        findings += [f"{table.name}: {sentence}" for sentence in twins]
-        told = inexact_columns(database, source, table, found[table.id], snapshot=snapshot)
-        findings += [f"{table.name} {sentence}" for sentence in told]
+    findings = [f"{finding.subject} {finding.message}" for finding in column_refusals(database, source, found, to_read=to_read)]
     if findings:
         raise DatabaseError(f"{database.place}: nothing was applied:\n" + "\n".join(findings))
 
 
-def inexact_findings(
-    database: TranslatedCatalogue, source: CapturedSource, found: Mapping[TableId, CatalogueTable]
+def column_refusals(
+    database: TranslatedCatalogue,
+    source: CapturedSource,
+    found: Mapping[TableId, CatalogueTable],
+    *,
+    to_read: Collection[TableId],
 ) -> Iterator[Finding]:
-    """What `cdc apply` would refuse of the columns, but for the days that only a look at every row tells."""
+    """Of each table that is there.
+
+    `to_read`: the tables that a snapshot is about to read, so their days are looked at too. That is one pass over each of them
+    that has a column of days.
+    """
     for table in source.tables:
-        if table.id in found:
-            for sentence in inexact_columns(database, source, table, found[table.id], snapshot=False):
+        if table.id not in found:
+            continue
+        yield from column_name_findings(table, [column.name for column in found[table.id].columns])
+        try:
+            for sentence in inexact_columns(database, source, table, found[table.id], snapshot=table.id in to_read):
                 yield Finding("columns", "fail", str(table.id), sentence)
+        except DatabaseError as error:
+            # Its other rules say what fails: the role may not read it, or somebody holds it.
+            mend = "let the role read it, or end what holds it"
+            yield Finding("columns", "warn", str(table.id), f"its rows cannot be looked at: {error}", mend)
 
 
 def inexact_columns(
     database: TranslatedCatalogue, source: CapturedSource, table: Table, found: CatalogueTable, *, snapshot: bool
 ) -> Iterator[str]:
-    """A sentence for each captured column that has no exact form, or none that a key could have. `snapshot` as above."""
+    """A sentence for each captured column that has no exact form, or none that a key could have. `snapshot`: it will be read."""
     from spark.errors import ColumnTypeError
     from spark.types.type_rules import lake_type, no_key
 

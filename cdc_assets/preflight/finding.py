@@ -16,7 +16,7 @@ class Finding:
     """`check` is the rule's name, `subject` what it was asked of (server, slot, publication, a table).
 
     `mend` is a statement for the source, or a command; `safe`: it loses nothing, rewrites nothing, needs no restart, and
-    is undone as easily, so that `--fix` may run it.
+    is undone as easily, so that `--fix` may run it. `stops_others`: what fails of one table stops others too, captured or not.
     """
 
     check: str
@@ -25,6 +25,7 @@ class Finding:
     message: str
     mend: str | None = None
     safe: bool = False
+    stops_others: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """What `-o json` prints of one finding."""

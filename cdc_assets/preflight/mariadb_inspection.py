@@ -8,11 +8,10 @@ from cdc_assets.errors import CdcAssetsError
 from cdc_assets.identity.judge import Verdict
 from cdc_assets.identity.mariadb import verdict
 from cdc_assets.preflight import mysql, table_models, topics
-from cdc_assets.preflight.capturable import inexact_findings
-from cdc_assets.preflight.column_names import column_name_findings
+from cdc_assets.preflight.capturable import column_refusals
 from cdc_assets.preflight.finding import Finding, Report, sort_findings
 from cdc_assets.preflight.inspection import report_unreachable
-from cdc_assets.preflight.running import ask_connect, incarnation
+from cdc_assets.preflight.running import ask_connect, incarnation, tables_to_read
 from cdc_assets.preflight.signal_table import signal_finding
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.databases.mariadb import MariaDbDatabase
@@ -45,11 +44,7 @@ def _inspect(platform: Platform, database: MariaDbDatabase, source: Source, away
     running = away or [incarnation(source, examine), *topics.of_platform(platform, source)]
     signals = signal_finding(source, database, may_create=None)
     catalogue = database.tables(tables)
-    named = [(table, [column.name for column in catalogue[table.id].columns]) for table in source.tables if table.id in catalogue]
-    columns = [
-        *(finding for table, columns in named for finding in column_name_findings(table, columns)),
-        *inexact_findings(database, source, catalogue),
-    ]
+    columns = column_refusals(database, source, catalogue, to_read=tables_to_read(platform, source))
     models = [] if away else table_models.findings(platform, source, tables)
     found = [*mysql.findings(tables, answers, user=database.user, keyed=keyed), *columns, signals, *running, *models]
     return Report(source.name, database.place, sort_findings(found))

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cdc_assets.preflight.column_names import column_name_findings
 from cdc_assets.preflight.finding import Finding
 from cdc_assets.registry.base_table import Table
 from spark.delta.identifiers import double_quote
 
 
 def column_findings(declared: Table, found: Mapping[str, Any], user: str) -> Iterator[Finding]:
-    """What silver or Debezium cannot take, and what a snapshot would not read."""
+    """Keys that hold no rows apart, and rows that a snapshot would not read."""
     name = str(declared.id)
-    yield from column_name_findings(declared, found["columns"])
     yield from _keys(declared, found)
     if found["hidden"]:
         message = f"row level security hides rows from role {user}: a snapshot would not read them, changes of them would come"

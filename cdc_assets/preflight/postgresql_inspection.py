@@ -10,11 +10,11 @@ from cdc_assets.identity.judge import Verdict
 from cdc_assets.identity.postgresql import IdentityLook, look
 from cdc_assets.kinds import expect
 from cdc_assets.preflight import postgresql, topics
-from cdc_assets.preflight.capturable import inexact_findings
+from cdc_assets.preflight.capturable import column_refusals
 from cdc_assets.preflight.finding import Finding, Report, sort_findings
 from cdc_assets.preflight.inspection import report_unreachable
 from cdc_assets.preflight.postgresql_facts import read_facts
-from cdc_assets.preflight.running import ask_connect, incarnation
+from cdc_assets.preflight.running import ask_connect, incarnation, tables_to_read
 from cdc_assets.preflight.signal_table import signal_finding
 from cdc_assets.registry.models import Source
 from cdc_assets.registry.postgresql import Database
@@ -56,7 +56,8 @@ def _inspect(platform: Platform, database: PostgresDatabase, source: Source, off
     running = away or [incarnation(source, examine), *topics.of_platform(platform, source)]
     signals = signal_finding(source, database, may_create=bool(facts.server["create"]))
     catalogue = database.tables([table.id for table in source.tables])
-    found = [*postgresql.findings(source, facts), *inexact_findings(database, source, catalogue), signals, *running]
+    columns = column_refusals(database, source, catalogue, to_read=tables_to_read(platform, source))
+    found = [*postgresql.findings(source, facts), *columns, signals, *running]
     return Report(source.name, database.place, sort_findings(found), figures)
 
 

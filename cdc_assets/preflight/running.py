@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names
+from cdc_assets.connectors.capture import tables_in_list
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.identity.judge import Verdict
 from cdc_assets.identity.look import refusal
 from cdc_assets.preflight.finding import Finding
+from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import CapturedSource, Source
 
 if TYPE_CHECKING:
@@ -30,6 +32,22 @@ def ask_connect(platform: Platform, source: CapturedSource) -> tuple[list[Any], 
     except CdcAssetsError as error:
         message = f"are not asked, so what the connector has read, and its topics, are not looked at: {error}"
         return [], [Finding("topics", "warn", "Kafka and Connect", message, "./cdc up, or mend that, then cdc preflight")]
+
+
+def tables_to_read(platform: Platform, source: CapturedSource) -> frozenset[TableId]:
+    """The tables that a snapshot has yet to read: the connector is not there, or does not list them.
+
+    All of them where Connect cannot be asked, as before the first `cdc up`.
+    """
+    if source.capture.snapshot == "no_data":
+        return frozenset()
+    try:
+        connect = platform.core_connect(source.cluster).within(_CONNECT_SECONDS)
+        running = connect.config(names.connector_name(source))
+    except CdcAssetsError:
+        running = None
+    listed = () if running is None else tables_in_list(source, running)
+    return frozenset(table.id for table in source.tables if table.name not in listed)
 
 
 def incarnation(source: Source, looked: Callable[[], tuple[Verdict, Finding]]) -> Finding:

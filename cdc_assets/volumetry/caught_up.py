@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdc_assets import names
+from cdc_assets.connectors.capture import tables_in_list
 from cdc_assets.errors import CaughtUpTimeoutError
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
@@ -36,10 +37,12 @@ class Behind:
 @dataclass(frozen=True)
 class Awaited:
     """What is waited for besides silver and histories: the `backup`. `named`: a position without a name is an error; else it is
-    told, and what the topics hold is waited for (named_place)."""
+    told, and what the topics hold is waited for (named_place). `listed`: of tables that have rows and no record, those alone that
+    the running connector lists; `events_flow` tells the others."""
 
     backup: bool = False
     named: bool = False
+    listed: bool = False
 
 
 SILVER = Awaited()
@@ -63,7 +66,7 @@ def wait_caught_up(
         CaughtUpTimeoutError: naming the tables that are behind, and in which layer.
     """
     until, pause = time.monotonic() + timeout, _FIRST_POLL_SECONDS
-    unheard = {source.name: _silent_tables(platform, source) for source in sources}
+    unheard = {source.name: _silent_tables(platform, source, listed=awaited.listed) for source in sources}
     carry = carry_named if awaited.named else carry_or_tell
     positions = {source.name: carry(platform, source, deadline=max(1.0, until - time.monotonic()), say=say) for source in sources}
     waiting: set[tuple[str, str]] | None = None
@@ -88,10 +91,17 @@ def wait_caught_up(
         pause = min(_LONGEST_POLL_SECONDS, 1.1 * pause)
 
 
-def _silent_tables(platform: Platform, source: BaseSource) -> tuple[Unheard, ...]:
+def _silent_tables(platform: Platform, source: BaseSource, *, listed: bool) -> tuple[Unheard, ...]:
     database = platform.database_if_any(source)
-    # A source of topics may have no core cluster at all.
-    return () if database is None else rows_without_records(source, database, _topics(platform, source, source.tables))
+    if database is None:
+        # A source of topics may have no core cluster at all.
+        return ()
+    silent = rows_without_records(source, database, _topics(platform, source, source.tables))
+    running = platform.core_connect(source.cluster).config(names.connector_name(source)) if listed and silent else None
+    if running is None:
+        return silent
+    there = tables_in_list(source, running)
+    return tuple(each for each in silent if each.table.name in there)
 
 
 def _topics(platform: Platform, source: BaseSource, tables: Iterable[Table]) -> dict[str, KafkaTopic]:

@@ -198,5 +198,8 @@ def _silent_tables(source: CapturedSource, witness: Witness, config: Mapping[str
     silent = witness.tables_outside_log(source, config)
     for table in source.tables:
         if not any(pattern.fullmatch(f"{table.id.schema}.{table.id.table}") for pattern in patterns):
-            silent[table.name] = f"not in table.include.list of the running connector {name}: materialize the connector asset"
+            silent[table.name] = (
+                f"not in table.include.list of the running connector {name}: cdc preflight {source.name} says why, where apply "
+                "has left it out; else materialize the connector asset"
+            )
     return silent

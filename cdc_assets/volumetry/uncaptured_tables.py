@@ -48,8 +48,9 @@ def rows_without_records(source: BaseSource, database: SourceDatabase, states: S
     silent = without_records(source, source.tables, states)
     if not silent:
         return ()
-    _, counts = database.counts([table.id for table in silent])
-    return tuple(Unheard(table, counts[table.id]) for table in silent if counts[table.id])
+    there = database.tables([table.id for table in silent])
+    _, counts = database.counts([table.id for table in silent if table.id in there])
+    return tuple(Unheard(table, counts[table.id]) for table in silent if counts.get(table.id))
 
 
 def still_unheard(source: BaseSource, found: Sequence[Unheard], states: States) -> tuple[Unheard, ...]:

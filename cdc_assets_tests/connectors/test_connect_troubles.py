@@ -11,9 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
+from cdc_assets.apply.whole_source import Judged
 from cdc_assets.cli import connector_verbs, diff
 from cdc_assets.cli.output_formats import Format
 from cdc_assets.connectors.apply import Applied
+from cdc_assets.connectors.declared_connectors import declared_connectors
 from cdc_assets.connectors.inventory import connector_rows, locate
 from cdc_assets.errors import ConnectError
 from cdc_assets.registry.topic_source import TopicSource
@@ -115,7 +117,7 @@ def test_rows_that_no_snapshot_brings_are_told_by_apply(
         monkeypatch.setenv(name, value)
     running = SimpleNamespace(config=lambda name: {"table.include.list": r"shop\.old"})
     status = ConnectorStatus.parse("c", {"connector": {"state": "RUNNING"}, "tasks": [{"state": "RUNNING"}]})
-    monkeypatch.setattr("cdc_assets.apply.apply_sources.refuse_source", lambda *_: None)
+    monkeypatch.setattr("cdc_assets.apply.apply_sources.judge_source", lambda _, source: Judged(declared_connectors([source])))
     monkeypatch.setattr(
         "cdc_assets.connectors.apply.apply_connector", lambda _, c, **__: Applied(c["name"], False, ("x",), status)
     )

@@ -58,7 +58,7 @@ def test_a_refused_source_names_each_of_its_connectors(monkeypatch: pytest.Monke
 
     monkeypatch.setenv("CDC_CORE_BOOTSTRAP", "127.0.0.1:1")
     monkeypatch.setenv("CDC_LAKE_BOOTSTRAP", "127.0.0.1:2")
-    monkeypatch.setattr(apply_sources, "refuse_source", refuse)
+    monkeypatch.setattr(apply_sources, "judge_source", refuse)
     found = [each.to_json() for each in apply_sources.bring_sources(Platform(), [source("cdc")])]
     assert [each["connector"] for each in found] == ["shop-capture", "shop-mirror"]
     assert found[0]["error"] == "has no table public.orders"

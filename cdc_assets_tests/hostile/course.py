@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from cdc_assets.preflight.capturable import refuse_inexact
+from cdc_assets.preflight.capturable import refuse_uncapturable
 from cdc_assets.registry_files.collisions import find_collisions
 from cdc_assets_tests.hostile.maintenance import maintained
 from cdc_assets_tests.hostile.world import HostileChain, hostile_chain, tell_of
@@ -89,7 +89,8 @@ def play_world(world: World, remote: str, session: SparkSession, root: Path) -> 
     assert list(find_collisions([source])) == []
     with world.settings(), hostile_chain(world.live, remote, session, root, declared) as chain, tell_of(world.happened):
         database = chain.platform.database(source)
-        refuse_inexact(database, source, database.tables([table.id for table in source.tables]), snapshot=True)
+        found = database.tables([table.id for table in source.tables])
+        refuse_uncapturable(database, source, found, to_read=found)
         with closing(world.sessions()) as sessions, maintained(chain) as upkeep:
             world.play(sessions, STEPS)
             if world.seed % 3 == 0:

@@ -298,7 +298,7 @@ def test_a_server_that_does_not_answer_by_command(asked: Callable[[str], Report]
 def test_an_address_that_is_not_set_is_a_finding_of_its_source(
     asked: Callable[[str], Report], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    nothing_read = SimpleNamespace(offsets=lambda _: [])
+    nothing_read = SimpleNamespace(offsets=lambda _: [], config=lambda _: None)
     nothing_read.within = lambda _: nothing_read
     monkeypatch.setattr(Platform, "core_connect", lambda *_: nothing_read)
     declared(tmp_path, "mysql")

@@ -17,7 +17,7 @@ import pytest
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.kinds import KINDS
-from cdc_assets.preflight.capturable import inexact_columns, refuse_uncapturable
+from cdc_assets.preflight.capturable import inexact_columns, uncapturable_findings
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.unasked_source import UnaskedSource
@@ -238,12 +238,14 @@ def test_what_is_declared_stands_and_nobody_is_asked(sqlserver_catalogue: Catalo
 def test_a_table_that_is_not_there_is_told_before_anything_is_applied(
     sqlserver_catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Platform, "core_connect", lambda *_: SimpleNamespace(config=lambda _: None))
+    connect = SimpleNamespace(config=lambda _: None)
+    connect.within = lambda _: connect
+    monkeypatch.setattr(Platform, "core_connect", lambda *_: connect)
     source = source_of("sqlserver")
-    refuse_uncapturable(Platform(), source)
-    gone = source.model_copy(update={"tables": (Table(name="dbo.gone"),)})
-    with pytest.raises(DatabaseError, match=r"SQL Server at db:1433 has no table dbo\.gone"):
-        refuse_uncapturable(Platform(), gone)
+    assert [*uncapturable_findings(Platform(), source)] == []
+    both = source.model_copy(update={"tables": (*source.tables, Table(name="dbo.gone"))})
+    (found,) = uncapturable_findings(Platform(), both)
+    assert (found.check, found.level, found.subject) == ("table", "fail", "dbo.gone")
 
 
 def rows_of_the_page() -> list[tuple[str, str, str, str]]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.apply.whole_source import refuse_source
+from cdc_assets.apply.whole_source import judge_source
 from cdc_assets.connectors.apply import bring_connector
 from cdc_assets.connectors.mirrormaker2 import mirror_config
 from cdc_assets.defs.assets.connector_metadata import of_applied, of_status
@@ -40,7 +40,7 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
     def mirror(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
         lake, connect = platform.lake_kafka(), platform.lake_connect()
         _refuse_absent(platform, source, tables)
-        refuse_source(platform, source)
+        judge_source(platform, source)
         applied = bring_connector(connect, source, mirror_config(source))
         context.log.info("%s: %s (managed_by: %s)", applied.name, applied.summary, source.managed_by)
 

@@ -42,9 +42,9 @@ def preflight_result(source: CapturedSource, report: Report) -> dg.AssetCheckRes
     """
     bad = (*report.failures, *report.warnings)
     held = len(report.findings) - len(bad)
-    wrong = "; ".join(f"{f.subject} {f.message}. Mend: {f.mend}" for f in bad[:5])
+    wrong = "; ".join(f"{f.subject} {f.message}" + (f". Mend: {f.mend}" if f.mend else "") for f in bad[:5])
     text = wrong or f"{quantity(held, 'rule')} kept at {report.place}"
-    rows = [dg.TableRecord({k: str(v) for k, v in f.to_json().items()}) for f in bad]
+    rows = [dg.TableRecord({k: "" if v is None else str(v) for k, v in f.to_json().items()}) for f in bad]
     metadata = {
         "cdc/failures": len(report.failures),
         "cdc/warnings": len(report.warnings),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 
 from cdc_assets import names
-from cdc_assets.connectors.capture import capture_config
+from cdc_assets.connectors.capture import as_listed, capture_config
 from cdc_assets.connectors.unchanged_value import settle
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
@@ -50,14 +50,16 @@ def without_signals(work: OnboardingWork) -> Facts:
 
 def reconfigure(work: OnboardingWork, source: CapturedSource) -> Facts:
     """Stop, configure, publish, go on."""
-    connect, config = work.core_connect, capture_config(source)
-    running = connect.config(config["name"])
-    config = settle(config, running)
+    connect, name = work.core_connect, names.connector_name(source)
+    running = connect.config(name)
     if running is None:
         raise OnboardingError(
-            f"connector {config['name']} does not exist any more: cdc apply {source.name} makes it again, and says how it goes "
+            f"connector {name} does not exist any more: cdc apply {source.name} makes it again, and says how it goes "
             f"on; then cdc onboard {source.name} --resume, or --rollback"
         )
+    # What else is declared and not listed is not taken in on the way: nobody would read its rows, and it may have been refused.
+    source = as_listed(source, running, work.state.tables)
+    config = settle(capture_config(source), running)
     if findings := connect.validate(config):
         lines = "; ".join(f"{key}: {' '.join(errors)}" for key, errors in sorted(findings.items()))
         raise OnboardingError(f"connector {config['name']} is not valid with these tables, nothing was applied: {lines}")

@@ -12,7 +12,7 @@ from cdc_assets.connectors.signals import is_unsignallable
 from cdc_assets.errors import OnboardingError
 from cdc_assets.onboarding.state import Facts
 from cdc_assets.onboarding.work import OnboardingWork, Step
-from cdc_assets.preflight.capturable import refuse_inexact
+from cdc_assets.preflight.capturable import refuse_uncapturable
 from cdc_assets.registry.models import CapturedSource
 
 _BY_SIGNAL = ("signal.enabled.channels", "notification.enabled.channels", "notification.sink.topic.name")
@@ -32,7 +32,8 @@ def run(work: OnboardingWork) -> Facts:
         findings += list(_find_unsignalled(source))
         findings += [f"{name}: no signal can name it (a blank, quote or dot in it); take route temporary" for name in wide]
     if not findings:
-        refuse_inexact(work.database, source, work.kind.columns(work, found), snapshot=True)
+        asked_for = source.model_copy(update={"tables": work.tables})
+        refuse_uncapturable(work.database, asked_for, work.kind.columns(work, found), to_read=ids)
     name = names.connector_name(source)
     status = work.core_connect.status(name)
     if status is None or not status.running:

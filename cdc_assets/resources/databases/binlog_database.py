@@ -40,6 +40,16 @@ _MISREAD = {
     "timestamp": _ZERO,
     "year": "{c} = 0",
 }
+_MAY_GET_ZEROS = (
+    "may get zero dates, which arrive as NULL or as 1970-01-01; let the server refuse them "
+    f"(sql_mode with STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE), {WAY_OUT}"
+)
+_HOLDS_DAYS = (
+    "holds days that Debezium misreads (zero dates, the year 0000, in a datetime 5 to 14 October 1582); "
+    f"correct those rows, {WAY_OUT}"
+)
+_YEAR_ZERO = "holds the year 0000, at which a snapshot stops the connector, though the column is left out: correct those rows"
+_LOCKED_AT_MOST_SECONDS = 3
 _STRICT = {"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"}
 _NO_ZERO = {"NO_ZERO_DATE", "NO_ZERO_IN_DATE"}
 
@@ -106,29 +116,19 @@ class BinlogDatabase(ABC):
     def misread(self, table: CatalogueTable, columns: Sequence[str], *, snapshot: bool) -> dict[str, str]:
         """Columns with days that Debezium misreads, or that may get some: it sends NULL or 1970-01-01.
 
-        One pass over the table.
+        A snapshot fails on the year 0000 of any column, wanted or not. One pass over the table.
         """
-        dated = [c.name for c in table.columns if c.name in columns and c.type.partition("(")[0] in _MISREAD]
-        if not dated:
-            return {}
+        types = {c.name: c.type.partition("(")[0] for c in table.columns}
+        years = [name for name, kind in types.items() if kind == "year"]
+        days = [name for name, kind in types.items() if kind in _MISREAD and name in columns and name not in years]
         with self.connection() as cursor:
-            cursor.execute("SELECT @@global.sql_mode")
-            modes = set(cursor.fetchone()[0].split(","))
-            if not (modes >= _NO_ZERO and modes & _STRICT):
-                told = "may get zero dates, which arrive as NULL or as 1970-01-01; let the server refuse them "
-                told += "(sql_mode with STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE), "
-                told += WAY_OUT
-                years = {c.name for c in table.columns if c.type.startswith("year")}
-                return {name: told for name in dated if name not in years}
-            if not snapshot:
-                return {}
-            kinds = {c.name: c.type.partition("(")[0] for c in table.columns}
-            tests = ", ".join(f"MAX({_MISREAD[kinds[name]].format(c=quote(name))})" for name in dated)
-            cursor.execute(f"SELECT {tests} FROM {quote(*table.id)}")
-            found = cursor.fetchone()
-        told = "holds days that Debezium misreads (zero dates, the year 0000, in a datetime 5 to 14 October 1582); "
-        told += "correct those rows, "
-        return {name: told + WAY_OUT for name, held in zip(dated, found, strict=True) if held}
+            may = days if days and not _refuses_zero_dates(cursor) else []
+            asked = [*years, *(name for name in days if name not in may)] if snapshot else []
+            held = _which_hold(cursor, table.id, {name: _MISREAD[types[name]] for name in asked})
+        return {
+            **dict.fromkeys(may, _MAY_GET_ZEROS),
+            **{name: _YEAR_ZERO if name in years else _HOLDS_DAYS for name in held},
+        }
 
     def counts(self, ids: Sequence[TableId]) -> tuple[BinlogPosition, dict[TableId, int]]:
         """`count(*)` of each table at one and the same place of the binlog, in a read-only transaction."""
@@ -172,3 +172,19 @@ class BinlogDatabase(ABC):
         if row is None:
             raise DatabaseError(f"{self.NAME} at {self.place}: it writes no binlog; start it with --log-bin --binlog-format=ROW")
         return BinlogPosition.of(row[0], row[1])
+
+
+def _refuses_zero_dates(cursor: Any) -> bool:
+    cursor.execute("SELECT @@global.sql_mode")
+    modes = set(cursor.fetchone()[0].split(","))
+    return modes >= _NO_ZERO and bool(modes & _STRICT)
+
+
+def _which_hold(cursor: Any, table: TableId, conditions: Mapping[str, str]) -> list[str]:
+    """The columns of which some row meets its condition."""
+    if not conditions:
+        return []
+    tests = ", ".join(f"MAX({condition.format(c=quote(name))})" for name, condition in conditions.items())
+    cursor.execute(f"SET SESSION lock_wait_timeout = {_LOCKED_AT_MOST_SECONDS}")
+    cursor.execute(f"SELECT {tests} FROM {quote(*table)}")
+    return [name for name, found in zip(conditions, cursor.fetchone(), strict=True) if found]

@@ -151,6 +151,7 @@ class PostgresDatabase:
         misread = "bool_or(isfinite({c}) AND ({c} < '0001-01-01' OR {c} BETWEEN '1582-10-05' AND '1582-10-14'))"
         tests = sql.SQL(", ").join(sql.SQL(misread).format(c=sql.Identifier(name)) for name in dates)
         with self.connection() as connection:
+            connection.execute(self.LOCK_LIMIT.encode())
             query = sql.SQL("SELECT {} FROM ").format(tests).as_bytes(connection) + own_rows(connection, table.id).encode()
             row = connection.execute(query).fetchone()
         what = "holds a date BC or of 5 to 14 October 1582, which a snapshot reads as another day; correct those rows, {}"

@@ -159,6 +159,38 @@ def test_zero_dates_are_found_or_may_come(server: MariaDbServer, database: Maria
     assert sorted(database.misread(table, ["born"], snapshot=False)) == ["ip"]
 
 
+def test_preflight_finds_the_year_0000_that_stops_a_snapshot(
+    server: MariaDbServer, fit: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the server's mode, though the column is left out; a connector that lists the table reads it no more."""
+    without_clusters(monkeypatch)
+    server.execute(
+        "CREATE TABLE shop.years (id int PRIMARY KEY, made year, born date)", "INSERT INTO shop.years VALUES (1, 0, NULL)"
+    )
+    years = Table(name="shop.years", except_column_list=("made",), accept_inexact=("born",))
+    source = fit.model_copy(update={"tables": (*fit.tables, years)})
+    mode = server.query("SELECT @@global.sql_mode")[0][0]
+    for other in ("", "TRADITIONAL", mode):
+        server.execute(f"SET GLOBAL sql_mode = '{other}'")
+        told = [(f.subject, f.message.partition(",")[0]) for f in preflight(Platform(), source).failures if f.check == "columns"]
+        assert told == [("shop.years", "column 'made' holds the year 0000")], other
+    monkeypatch.setattr(Platform, "core_connect", lambda *_: Listing(r"shop\.years"))
+    assert [f for f in preflight(Platform(), source).findings if f.check == "columns"] == []
+    server.execute("DROP TABLE shop.years")
+
+
+def test_a_table_whose_rows_cannot_be_looked_at_takes_nothing_from_the_others(server: MariaDbServer, fit: Source) -> None:
+    server.execute("CREATE TABLE shop.held (id int PRIMARY KEY, made year)")
+    held = fit.model_copy(update={"tables": (Table(name="shop.held"), *fit.tables)})
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("LOCK TABLES shop.held WRITE")
+        report = preflight(Platform(), held)
+    (found,) = [f for f in report.findings if f.check == "columns"]
+    assert (found.level, found.subject, found.message[:29]) == ("warn", "shop.held", "its rows cannot be looked at:")
+    assert {f.subject for f in report.findings if f.check == "table"} == {"shop.orders", "shop.o`d,d", "shop.held"}
+    server.execute("DROP TABLE shop.held")
+
+
 def test_preflight_of_a_server_that_allows_capture(fit: Source) -> None:
     report = preflight(Platform(), fit)
     assert report.failures == ()
@@ -203,15 +235,28 @@ def test_rows_that_a_foreign_key_takes_along_are_in_no_binlog(server: MariaDbSer
 
 
 class NothingRead:
-    """Connect, without an offset of the connector."""
+    """Connect, without the connector."""
 
     url = "fake"
+
+    def config(self, _: str) -> dict[str, str] | None:
+        return None
 
     def within(self, _: float) -> NothingRead:
         return self
 
     def offsets(self, _: str) -> list[dict[str, object]]:
         return []
+
+
+class Listing(NothingRead):
+    """Connect, with a connector whose list is this."""
+
+    def __init__(self, listed: str) -> None:
+        self.listed = listed
+
+    def config(self, _: str) -> dict[str, str] | None:
+        return {"table.include.list": self.listed}
 
 
 def test_preflight_names_the_statement_that_mends_a_server(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.all
 
 NAME, TABLE = "mysqlverbs", "mysqlverbs.t"
-LATE = "mysqllate"
+LATE, HIDDEN = "mysqllate", "mysqlhidden"
 SIGNALS = f"cdc_assets.signal_{NAME}"
 ROWS = 40
 # No right to make a table elsewhere. XA RECOVER is asked by all that reads tables again.
@@ -192,3 +193,31 @@ def test_a_connector_that_ran_before_takes_signals_once_they_are_declared(ground
     late.own.live.connect.wait_running(f"{LATE}-capture")
     assert cdc.json("snapshot", LATE, TABLE)["steps"]["snapshot"]["rows_scanned"] == {TABLE: len(late.rows())}
     cdc.lake.connect.delete(f"{LATE}-mirror")
+
+
+def test_a_generated_invisible_key_is_read_again(ground: Ground) -> None:
+    """`SELECT *` has neither the key that the server makes nor the INVISIBLE column."""
+    hidden, table = replace(ground, own=ground.own.renamed(HIDDEN)), f"{HIDDEN}.t"
+    ground.own.server.execute(
+        f"CREATE DATABASE {HIDDEN}",
+        "SET SESSION sql_generate_invisible_primary_key = ON",
+        f"CREATE TABLE {table} (a int, b int INVISIBLE DEFAULT 7)",
+        f"INSERT INTO {table} (a) VALUES (1), (2)",
+    )
+    signals = {"reconciliation": {"signals": f"cdc_assets.signal_{HIDDEN}"}}
+    database = ground.own.source([table]).database.model_dump(mode="json", exclude_none=True)
+    declared = {"source": HIDDEN, "database": database, "tables": [{"name": table}], **signals}
+    hidden.file.write_text(json.dumps(declared))
+    cdc = ground.cdc
+    assert [row["summary"] for row in cdc.json("apply", HIDDEN)] == ["created", "created"]
+    ground.own.server.execute(f"INSERT INTO {table} (a) VALUES (3)")
+    hidden.own.delivered()
+    assert cdc.json("snapshot", HIDDEN, table)["steps"]["snapshot"]["rows_scanned"] == {table: 3}
+    (records,) = hidden.own.delivered()[f"{HIDDEN}.{table}"].values()
+    sent = [json.loads(record.value)["after"] for record in records if record.value is not None]
+    rows = ground.own.server.query(f"SELECT my_row_id, a, b FROM {table} ORDER BY my_row_id")
+    wanted = [dict(zip(("my_row_id", "a", "b"), row, strict=True)) for row in rows]
+    assert [row["b"] for row in wanted] == [7, 7, 7]
+    found = [{**row, "my_row_id": int.from_bytes(base64.b64decode(row["my_row_id"]))} for row in sent]
+    assert found == [*wanted, *wanted]
+    cdc.lake.connect.delete(f"{HIDDEN}-mirror")

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
-from typer.testing import CliRunner
 
-from cdc_assets.cli import app
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_source import LiveSource
+from cdc_assets_tests.support.live.read_again import invoke, snapshot
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from click.testing import Result
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.all
@@ -113,22 +110,3 @@ def damage(chain: SmallChain, name: str) -> None:
 
 def in_silver(chain: SmallChain, name: str) -> dict[int, tuple[str, str]]:
     return {row["id"]: (row["v"], row["stamp"]) for row in values(chain.silver(name))}
-
-
-def snapshot(chain: SmallChain, *arguments: str) -> str:
-    """What the command prints; the rows are in the topics then."""
-    done = invoke(chain, *arguments)
-    assert done.exit_code == 0, (done.output, done.exception)
-    return done.output
-
-
-def invoke(chain: SmallChain, *arguments: str) -> Result:
-    source, folder = chain.source, Path(chain.root).parent / "sources"
-    folder.mkdir(exist_ok=True)
-    declared = source.model_dump(mode="json", exclude_unset=True, by_alias=True)
-    (folder / f"{source.name}.yaml").write_text(json.dumps(declared))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CDC_SOURCES", str(folder))
-        patch.setenv("CDC_CORE_BOOTSTRAP", chain.live.bootstrap)
-        patch.setenv("CDC_CORE_CONNECT", chain.live.connect.url)
-        return CliRunner().invoke(app, ["snapshot", source.name, *arguments])

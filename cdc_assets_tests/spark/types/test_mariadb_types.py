@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdc_assets.errors import DatabaseError
-from cdc_assets.preflight.capturable import refuse_inexact
+from cdc_assets.preflight.capturable import refuse_uncapturable
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.tables.columns import source_columns
 from cdc_assets_tests.support.lake.lake import Lake
@@ -131,12 +131,12 @@ def test_tables_that_would_be_misread_are_not_captured(captured: Captured) -> No
             for mode, said in (("STRICT_TRANS_TABLES", "may get zero dates"), ("TRADITIONAL", "holds days")):
                 maria.server.execute(f"SET GLOBAL sql_mode = '{mode}'")
                 with pytest.raises(DatabaseError, match=said) as refused:
-                    refuse_inexact(database, source, found, snapshot=True)
+                    refuse_uncapturable(database, source, found, to_read=found)
                 lines = str(refused.value).splitlines()
                 assert [c for c in "abcde" if any(f"column '{c}'" in line for line in lines)] == list("abcde")
                 assert any("'ip' is of a type whose definition Debezium cannot parse" in line for line in lines)
             accepting = maria.source([{"name": "types.zeros", "accept_inexact": list("abcde")}])
-            refuse_inexact(database, accepting, found, snapshot=True)
+            refuse_uncapturable(database, accepting, found, to_read=found)
         finally:
             maria.server.execute(f"SET GLOBAL sql_mode = '{before}'")
 

@@ -13,7 +13,7 @@ import pytest
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.preflight import preflight
-from cdc_assets.preflight.capturable import refuse_inexact
+from cdc_assets.preflight.capturable import refuse_uncapturable
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
@@ -178,11 +178,11 @@ def test_a_connector_is_not_started_on_what_it_would_misread(captured: Captured)
         database = PostgresDatabase(source.database)
         found = database.tables([parse_table("public.days")])
         with pytest.raises(DatabaseError) as refused:
-            refuse_inexact(database, source, found, snapshot=True)
+            refuse_uncapturable(database, source, found, to_read=found)
         named = [word for word in ("'fine'", "'gone'", "'old'", "'at'") if word in str(refused.value)]
         assert named == ["'gone'", "'old'", "'at'"]
         accepting = live.source([{"name": "public.days", "accept_inexact": ["gone", "old", "at"]}])
-        refuse_inexact(database, accepting, found, snapshot=True)
+        refuse_uncapturable(database, accepting, found, to_read=found)
 
 
 @pytest.mark.all
@@ -204,7 +204,7 @@ def test_an_array_that_is_sent_as_null_stops_a_connector_and_is_no_key(captured:
         database = PostgresDatabase(source.database)
         found = database.tables([table.id for table in source.tables])
         with pytest.raises(DatabaseError) as refused:
-            refuse_inexact(database, source, found, snapshot=True)
+            refuse_uncapturable(database, source, found, to_read=found)
         _, key, value = str(refused.value).splitlines()
         stops = "stops the connector, and every table of the source with it"
         assert "column 'k' has type positive[] and is part of the key: Debezium sends arrays with a NULL element as NULL" in key

@@ -42,8 +42,8 @@ RULES = (
     Rule(
         ("year",),
         "int",
-        "The year. 0000 is streamed as 1900, which is no year that the type has, and read back; a snapshot fails on it, so the "
-        "table is looked at before.",
+        "The year. 0000 is streamed as 1900, which is no year that the type has, and read back; a snapshot fails on it, "
+        "though the column is left out. So `cdc preflight` and `cdc apply` look for it in tables that are yet to be read.",
         lambda _: LakeType("int", lambda text: sf.when(text == "1900", 0).otherwise(text.try_cast("int")), form="year"),
     ),
 )
