@@ -226,7 +226,7 @@ def test_the_mirror_says_up_to_where_it_waited(
     """It said `none`, and had waited for what its topics held."""
     source = source_of(tmp_path, monkeypatch, text, at=1505495)
     applied = SimpleNamespace(name="shop-mirror", summary="unchanged", status=None)
-    for name, answer in {"refuse_source": None, "bring_connector": applied, "of_applied": {}, "of_status": {}}.items():
+    for name, answer in {"judge_source": None, "bring_connector": applied, "of_applied": {}, "of_status": {}}.items():
         monkeypatch.setattr(mirrors, name, lambda *_, answer=answer: answer)
     monkeypatch.setattr(mirrors, "mirror_config", lambda _: {})
     asset = mirrors.build_mirror_assets(source)
