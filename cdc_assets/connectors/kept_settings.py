@@ -21,6 +21,8 @@ from cdc_assets.registry.models import CapturedSource
 from cdc_assets.registry.other_settings import KEPT
 
 LISTS = ("table.include.list", "topics")
+_INCLUDED, _EXCLUDED = "column.include.list", "column.exclude.list"
+"""A connector takes one of the two (https://debezium.io/documentation/reference/3.6/connectors/postgresql.html)."""
 _OF_THE_OWN_ONE = ("signal.", "heartbeat.", "notification.", "snapshot.", "slot.", "publication.", "table.", "name")
 _ROUTER = "org.apache.kafka.connect.transforms.RegexRouter"
 
@@ -37,6 +39,8 @@ def with_settings(
             found[key] = f"{KEPT}{config.get(key, '')}"
         else:
             found[key] = extend_list(value, listed or {}) if key in LISTS else value
+    if settings.get(_INCLUDED) is not None and _EXCLUDED not in settings:
+        found.pop(_EXCLUDED, None)
     return found
 
 
