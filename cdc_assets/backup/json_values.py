@@ -5,15 +5,20 @@ Such a value is written to the letter, and read back by its length, so no number
 Texts are read many at a time, one a line. Each begins with `{` and ends with `}`, so none of them ends within an object that the
 next one goes on with: behind a `}` JSON has no `{`. So as many rows as texts means that each is one object. If not, halves are
 read: whether a value is JSON depends on nothing but itself, and a batch that is written again has the same bytes.
+
+Arrow's reader takes NaN and infinities for numbers, which JSON (RFC 8259) does not have and MongoDB's connector writes. So texts
+with such a word are asked one by one.
 """
 
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Sequence
 from typing import Any
 
 _FIRST_PRINTABLE = 0x20
+_WORDS = (b"NaN", b"Inf")
 _NOBODYS = "a field of no value (cdc_assets)"
 
 
@@ -22,9 +27,26 @@ def are_json_objects(values: Any) -> Any:
     import numpy as np
 
     texts = values.to_pylist()
-    found = np.array([text is not None and text[:1] == b"{" and text[-1:] == b"}" for text in texts], bool)
+    found = np.array(
+        [text is not None and text[:1] == b"{" and text[-1:] == b"}" and _has_no_constant(text) for text in texts], bool
+    )
     _leave_out([text or b"" for text in texts], np.flatnonzero(found), found)
     return found
+
+
+def _has_no_constant(text: bytes) -> bool:
+    """Whether no number of it is NaN or infinite; False also of what is not to be read for that."""
+    if not any(word in text for word in _WORDS):
+        return True
+    try:
+        json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
 
 
 def _leave_out(texts: Sequence[bytes], places: Any, found: Any) -> None:

@@ -50,6 +50,10 @@ ODD = st.sampled_from(
         b'{"s":"\\ud800"}',
         b'{"s":"\\u0000"}',
         b"{ }",
+        b'{"a":NaN}',
+        b'{"a":[-Infinity]}',
+        b'{"a":Inf}',
+        b'{"a":"NaN, Infinity"}',
         b'{"a":1}{"b":2}',
         b'{"a":1},"offset":7,"b":{}',
         b'{"a":[{}',
@@ -101,6 +105,13 @@ def test_only_json_is_and_each_by_itself(values: list[bytes | None]) -> None:
     found = are_json_objects(pa.array(values, pa.binary())).tolist()
     assert found == [are_json_objects(pa.array([value], pa.binary()))[0] for value in values]
     assert all(is_object(value) and b"\n" not in (value or b"") for value, told in zip(values, found, strict=True) if told)
+
+
+@pytest.mark.parametrize(("text", "is_json"), [("NaN", False), ("[-Infinity]", False), ("Inf", False), ('"NaN, Inf"', True)])
+def test_a_number_that_json_does_not_have(text: str, is_json: bool) -> None:
+    value = f'{{"a":{text}}}'.encode()
+    assert are_json_objects(pa.array([value, b'{"b":1}'], pa.binary())).tolist() == [is_json, True]
+    assert read_rows(lines_of([value]), item_of([value]), "json")["value"].to_pylist() == [value]
 
 
 @given(st.lists(ANY, min_size=1, max_size=8))
