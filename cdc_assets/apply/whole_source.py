@@ -62,13 +62,13 @@ def judge_source(platform: Platform, source: BaseSource, *, server_is_known: boo
     if source.captured:
         if not server_is_known:
             refuse_other(platform, source.captured)
-        found = _judge_tables(platform, source.captured)
+        found = _judge_tables(platform, source.captured, found.connectors)
     for each in found.connectors:
         refuse(difference_of(platform.connect(each.cluster), source, each.config))
     return found
 
 
-def _judge_tables(platform: Platform, source: CapturedSource) -> Judged:
+def _judge_tables(platform: Platform, source: CapturedSource, whole: Sequence[DeclaredConnector]) -> Judged:
     running = platform.core_connect(source.cluster).config(names.connector_name(source))
     failures = (
         preflight(platform, source).failures
@@ -93,8 +93,8 @@ def _judge_tables(platform: Platform, source: CapturedSource) -> Judged:
     kept = {name: why for name, why in reasons.items() if name in listed}
     # The mirror carries every declared topic: an empty one costs nothing, and its list need not change again.
     capture = declared_connectors([source.model_copy(update={"tables": tables})])
-    whole = {each.name: each for each in declared_connectors([source])}
-    connectors = [each if each.role == "capture" else whole[each.name] for each in capture]
+    declared = {each.name: each for each in whole}
+    connectors = [each if each.role == "capture" else declared[each.name] for each in capture]
     return Judged(connectors, left_out, kept)
 
 

@@ -27,7 +27,7 @@ from cdc_assets.registry.source_settings import Cuts
 from cdc_assets.resources.delta_log import rows_at, silver_committed, silver_rows, version_that_folded
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
-from cdc_assets.silver.held_tables import fold_others
+from cdc_assets.silver.fold_tables import fold_others
 from cdc_assets.tables.fold_specs import catalogue_or_last_known
 from spark.delta.commits import CommittedTopic, Folded
 from spark.delta.delta_rs import open_delta

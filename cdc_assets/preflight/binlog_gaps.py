@@ -15,8 +15,6 @@ from spark.delta.identifiers import quote
 
 VARIABLES = ("log_bin_compress", "binlog_legacy_event_pos", "init_connect")
 QUERIES = {
-    "gaps": "SELECT table_schema, table_name, table_type, engine, create_options FROM information_schema.tables "
-    "WHERE table_schema IN ({schemas})",
     # A table that is not captured is enough; a role sees those that it may read. MariaDB alone writes the type so.
     "compressed": "SELECT table_schema, table_name, column_name FROM information_schema.columns "
     "WHERE column_type LIKE '%/*M!100301 COMPRESSED*/%'",
@@ -41,10 +39,10 @@ def settings(variables: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def tables(
-    captured: Collection[TableId], gaps: Sequence[Sequence[Any]], compressed: Sequence[Sequence[Any]]
+    captured: Collection[TableId], there: Sequence[Sequence[Any]], compressed: Sequence[Sequence[Any]]
 ) -> Iterator[Finding]:
-    """Of tables, from the answers of both queries."""
-    for schema, name, kind, engine, options in gaps:
+    """Of tables: `there` are those of the captured databases (schema, name, kind, engine, options)."""
+    for schema, name, kind, engine, options in there:
         table = TableId(schema, name)
         if str(kind).upper() == "SYSTEM VERSIONED":
             yield _version_finding(table, is_captured=table in captured)

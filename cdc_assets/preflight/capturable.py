@@ -40,7 +40,7 @@ def uncapturable_findings(platform: Platform, source: CapturedSource) -> Iterato
 
 def without_uncapturable(platform: Platform, source: CapturedSource, running: Mapping[str, str] | None) -> CapturedSource:
     """The source without the tables that a connector cannot capture as they are; those that it has already stay."""
-    refused = {finding.subject for finding in uncapturable_findings(platform, source)}
+    refused = {finding.subject for finding in uncapturable_findings(platform, source) if finding.level == "fail"}
     listed = () if running is None else tables_in_list(source, running)
     tables = tuple(table for table in source.tables if table.name in listed or str(table.id) not in refused)
     return source.model_copy(update={"tables": tables})

@@ -26,7 +26,8 @@ QUERIES = {
     "grants": "SHOW GRANTS",
     # Whom the server took the role for: a grant to another host's is of no use.
     "account": "SELECT CURRENT_USER()",
-    "tables": "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema IN ({schemas})",
+    "tables": "SELECT table_schema, table_name, table_type, engine, create_options FROM information_schema.tables "
+    "WHERE table_schema IN ({schemas})",
     # A user who may only read does not see table_constraints.
     "keys": "SELECT DISTINCT table_schema, table_name FROM information_schema.statistics "
     "WHERE index_name = 'PRIMARY' AND table_schema IN ({schemas})",
@@ -75,7 +76,7 @@ def findings(
         yield Finding("privileges", "fail", "server", f"lacks {names}", f"GRANT {names} ON *.* TO {role}")
     yield from _filters(tables, answers)
     yield from _cascades(tables, answers, variables)
-    yield from binlog_gaps.tables(tables, answers.get("gaps", ()), answers.get("compressed", ()))
+    yield from binlog_gaps.tables(tables, answers["tables"], answers.get("compressed", ()))
     if prepared := sum(int(count) for _, count in answers.get("xa", ())):
         message = (
             f"applications prepare transactions ({prepared} XA PREPARE since the server started), which are in the binlog from "
@@ -93,7 +94,7 @@ def findings(
 
 def tables_there(answers: Mapping[str, Rows]) -> set[TableId]:
     """Those that the role sees."""
-    return {TableId(schema, table) for schema, table in answers["tables"]}
+    return {TableId(schema, table) for schema, table, *_ in answers["tables"]}
 
 
 def _table_finding(table: TableId, role: str, *, is_seen: bool, lacking: str, has_key: bool) -> Finding:

@@ -46,11 +46,15 @@ class WrongModel:
     mend: str = ""
 
     @property
+    def message(self) -> str:
+        """What is wrong, and why nobody knows yet whether it stays."""
+        waits = f". Whether the connector will read that yet cannot be told: {self.waits}" if self.waits else ""
+        return self.difference.text + waits
+
+    @property
     def text(self) -> str:
-        """What is wrong and what mends it."""
-        if self.waits:
-            return f"{self.difference.text}. Whether the connector will read that yet cannot be told: {self.waits}"
-        return f"{self.difference.text}. Mend: {self.mend}"
+        """The message, and what mends it."""
+        return self.message if self.waits else f"{self.message}. Mend: {self.mend}"
 
 
 def wrong_models(
@@ -143,6 +147,5 @@ def findings(platform: Platform, source: Source, tables: Sequence[TableId]) -> I
 
 def _of_wrong(source: Source, table: TableId, found: WrongModel) -> Finding:
     if found.waits:
-        message = f"{found.difference.text}; whether the connector will read that yet cannot be told: {found.waits}"
-        return Finding(CHECK, "warn", str(table), message, f"cdc preflight {source.name}, once the connector has caught up")
-    return Finding(CHECK, "fail", str(table), found.difference.text, found.mend)
+        return Finding(CHECK, "warn", str(table), found.message, f"cdc preflight {source.name}, once the connector has caught up")
+    return Finding(CHECK, "fail", str(table), found.message, found.mend)

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from cdc_assets import names
-from cdc_assets.errors import CdcAssetsError, DatabaseError, TableBusyError
+from cdc_assets.errors import CdcAssetsError, DatabaseError, TableBusyError, TableFailuresError
+from cdc_assets.preflight.table_models import why_held
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource
@@ -55,6 +56,31 @@ def fold_tables(
 
     if rest:
         yield from each_table("silver", rest, fold)
+
+
+def fold_others(
+    platform: Platform,
+    source: BaseSource,
+    tables: Sequence[Table],
+    catalogue: Mapping[TableId, CatalogueTable],
+    bronze_version: int,
+    say: Callable[[str], None],
+) -> Iterator[tuple[Table, Results]]:
+    """`fold_tables` of those that are not held: of these Debezium reads the rows by a model that is not the server's.
+
+    What bronze has of a held table stays where it is.
+
+    Raises:
+        TableFailuresError: at the end, naming the tables that are held or failed.
+    """
+    held = why_held(platform, source, tables, catalogue)
+    failed = {names.table_name(table): held[table.id] for table in tables if table.id in held}
+    try:
+        yield from fold_tables(platform, source, [t for t in tables if t.id not in held], catalogue, bronze_version, say)
+    except TableFailuresError as error:
+        failed |= error.failures
+    if failed:
+        raise TableFailuresError("silver", failed)
 
 
 def fold_small(

@@ -26,7 +26,7 @@ MYSQL: dict[str, Any] = {
         ("gtid_mode", "ON"),
     ],
     "grants": [("GRANT SELECT, RELOAD, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `cdc`@`%`",)],
-    "tables": [("shop", "orders")],
+    "tables": [("shop", "orders", "BASE TABLE", "InnoDB", "")],
     "keys": [("shop", "orders")],
 }
 
@@ -75,7 +75,7 @@ def test_a_signal_table_that_cdc_apply_makes_need_not_be_there() -> None:
 
     def found(*grants: str, there: bool = False) -> list[tuple[str, str, str | None]]:
         more = {"grants": [*MYSQL["grants"], *((grant,) for grant in grants)]}
-        more |= {"tables": [*MYSQL["tables"], ("ours", "signals")]} if there else {}
+        more |= {"tables": [*MYSQL["tables"], ("ours", "signals", "BASE TABLE", "InnoDB", "")]} if there else {}
         told = mysql_inspection.RULES.findings(source, wanted, {**MYSQL, **more}, "cdc")
         return [(f.level, f.check, f.mend) for f in told if f.subject == "ours.signals"]
 

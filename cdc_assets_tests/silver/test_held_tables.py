@@ -19,7 +19,7 @@ from cdc_assets.replay import replay_table
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_models import ModelColumn, TableModel
-from cdc_assets.silver import held_tables
+from cdc_assets.silver import fold_tables
 
 BENT, SOUND = TableId("shop", "bent"), TableId("shop", "sound")
 DEFINITION = (
@@ -136,9 +136,9 @@ def test_a_run_folds_the_others_and_names_all_that_failed(source: Source, monkey
         yield tables[0], None
         raise TableFailuresError("silver", {"other": "for a reason of its own"})
 
-    monkeypatch.setattr(held_tables, "fold_tables", fold)
+    monkeypatch.setattr(fold_tables, "fold_tables", fold)
     known = {BENT: found(BENT, WRONG), SOUND: found(SOUND, RIGHT)}
-    work = held_tables.fold_others(cast(Platform, None), source, source.tables, known, 1, print)
+    work = fold_tables.fold_others(cast(Platform, None), source, source.tables, known, 1, print)
     assert next(work)[0].id == SOUND
     with pytest.raises(TableFailuresError, match=r"(?s)other: for a reason.*bent: .*u is bent.*Mend: it"):
         next(work)

@@ -20,8 +20,7 @@ from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows, version_after
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import ledger_of
-from cdc_assets.silver.fold_tables import Results
-from cdc_assets.silver.held_tables import fold_others
+from cdc_assets.silver.fold_tables import Results, fold_others
 from cdc_assets.silver.preview import preview
 from cdc_assets.tables.columns import source_columns
 from cdc_assets.tables.fold_specs import catalogue_or_last_known

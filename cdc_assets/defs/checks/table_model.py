@@ -1,6 +1,6 @@
 """The check `table_model` of silver: Debezium reads the table's rows by the columns that the server has.
 
-Red as long as it does not; silver folds nothing of the table then (cdc_assets.silver.held_tables). It warns where that cannot be
+Red as long as it does not; silver folds nothing of the table then (cdc_assets.silver.fold_tables). It warns where that cannot be
 told yet.
 """
 

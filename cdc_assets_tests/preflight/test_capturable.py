@@ -1,0 +1,26 @@
+"""Which tables are left out of a connector: those that fail a rule, and none that a rule only warns of."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from cdc_assets.preflight import capturable
+from cdc_assets.preflight.finding import Finding, Level
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.platform import Platform
+
+NAMES = ("public.bad", "public.good", "public.held", "public.listed")
+
+
+def test_a_table_whose_rows_cannot_be_looked_at_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody holds it for a while: an opening by a server that took over went on without it."""
+    database = {"kind": "postgresql", "host": "db", "dbname": "shop", "user": "shop", "password": {"secret": "shop"}}
+    source = Source.model_validate({"source": "shop", "database": database, "tables": [{"name": name} for name in NAMES]})
+    levels: dict[str, Level] = {"public.bad": "fail", "public.held": "warn", "public.listed": "fail"}
+    found = [Finding("columns", level, name, "as told") for name, level in levels.items()]
+    monkeypatch.setattr(capturable, "uncapturable_findings", lambda *_: iter(found))
+    monkeypatch.setattr(capturable, "tables_in_list", lambda *_: ["public.listed"])
+    rest = capturable.without_uncapturable(cast(Platform, None), source, {})
+    assert [table.name for table in rest.tables] == ["public.good", "public.held", "public.listed"]
