@@ -68,6 +68,14 @@ OF_SOURCE = MAINTENANCE, CUT, DRILL = "maintenance", "cut", "drill"
 """Beside the layers: one asset per source, about the tables of all."""
 ASSET_LAYERS = (*LAYERS, "windows")
 """Those of a chain, and what is computed behind it of tables that declare it."""
+CHECKS = frozenset(
+    {
+        *("connector_running", "events_flow", "preflight", "nothing_lost", "record_parity", "reconciled", "schema"),
+        *("quarantine_empty", "table_model", "history_reconciled", "manifest_parity", "topic_mirror", "mirror_bronze"),
+        *("bronze_fates", "late_events", "maintained", "cuts_kept", "drilled", "windows_equal_batch", "windows_equal_source"),
+    }
+)
+"""Our checks, by name: any other one on an asset of ours is a user's."""
 MARKER_PREFIX = SIGNAL_SCHEMA = "cdc_assets"
 NOW, SOURCE_TAG, DIGEST_TAG = "silver_now", "cdc/source", "cdc/registry"
 """The latter on each source's offsets sensor: the digest of the declaration that the loaded definitions were made of."""

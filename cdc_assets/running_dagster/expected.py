@@ -33,10 +33,10 @@ class Expected:
                 yield f"the settings of {sensor.source} as they are now (sensor {name} was made of older ones)"
 
     def surplus(self, location: Location) -> Iterator[str]:
-        """What the location still has of these sources, though it is no longer declared."""
-        ours = {key for key in location.assets if len(key) > 1 and key[0] in names.ASSET_LAYERS and key[1] in self.digests}
+        """What the location still has of these sources, though it is no longer declared; a user's own is declared elsewhere."""
+        ours = {key for key, source in location.sources.items() if source in self.digests}
         yield from (f"asset {'/'.join(key)}" for key in sorted(ours - self.assets))
-        checks = {(key, name) for key, name in location.checks if key in self.assets}
+        checks = {(key, name) for key, name in location.checks if key in self.assets and name in names.CHECKS}
         yield from (f"check {name} of {'/'.join(key)}" for key, name in sorted(checks - self.checks))
         yield from (
             f"sensor {name}"
@@ -61,6 +61,7 @@ def union(locations: Iterable[Location]) -> Location:
     found = copy.deepcopy(first)
     for other in others:
         found.assets |= other.assets
+        found.sources |= other.sources
         found.checks |= other.checks
         found.jobs |= other.jobs
         found.schedules |= other.schedules

@@ -18,7 +18,7 @@ query { workspaceOrError { __typename ... on PythonError { message } ... on Work
   } } } } } } }
 """
 _SENSORS = "sensors { name tags { key value } sensorState { status } }"
-_ASSETS = "assetNodes { assetKey { path } assetChecksOrError { ... on AssetChecks { checks { name } } } }"
+_ASSETS = "assetNodes { assetKey { path } tags { key value } assetChecksOrError { ... on AssetChecks { checks { name } } } }"
 _EVERYTHING = f"jobs {{ name }} schedules {{ name }} {_SENSORS} {_ASSETS}"
 _RELOAD = """
 mutation($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) { __typename
@@ -40,12 +40,16 @@ class Sensor:
 
 @dataclass
 class Location:
-    """One code location as it is loaded; `error` where it could not be, and then it holds nothing."""
+    """One code location as it is loaded; `error` where it could not be, and then it holds nothing.
+
+    `sources`: of an asset that is tagged with a source and a layer, as ours are, the source.
+    """
 
     name: str
     server: str = ""
     error: str = ""
     assets: set[Key] = field(default_factory=set)
+    sources: dict[Key, str] = field(default_factory=dict)
     checks: set[tuple[Key, str]] = field(default_factory=set)
     jobs: set[str] = field(default_factory=set)
     schedules: set[str] = field(default_factory=set)
@@ -99,5 +103,8 @@ def _location(entry: Mapping[str, Any]) -> Location:
         for node in repository.get("assetNodes", ()):
             key = tuple(node["assetKey"]["path"])
             found.assets.add(key)
+            tags = {tag["key"]: tag["value"] for tag in node["tags"]}
+            if {"layer", "source"} <= tags.keys():
+                found.sources[key] = tags["source"]
             found.checks |= {(key, check["name"]) for check in node["assetChecksOrError"].get("checks", ())}
     return found

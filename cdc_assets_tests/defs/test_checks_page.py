@@ -9,6 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from cdc_assets import names
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.defs.runbook import runbook
@@ -40,7 +41,7 @@ def test_every_check_has_its_section(tmp_path: Path) -> None:
     sources = [*load_sources(sources_folder()), loaded(tmp_path, GOOD)]
     definitions = [build_source_defs(with_all(source)) for source in sources]
     checks = {key.name for each in definitions for checks in each.asset_checks or () for key in checks.check_keys}
-    assert checks == NAMES
+    assert checks == NAMES == names.CHECKS
 
 
 def test_a_result_carries_its_section_to_the_person_who_sees_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,13 +26,23 @@ pytestmark = pytest.mark.service
 
 ROOT = Path(__file__).parents[2]
 _DEFINITIONS = """
+from datetime import timedelta
 from pathlib import Path
 import dagster as dg
 
+KEY = dg.AssetKey(["silver", "SOURCE", "silver_orders"])
+
+@dg.asset(key=["silver", "SOURCE", "gold_of_mine"], deps=[KEY])
+def gold_of_mine():
+    pass
+
 @dg.definitions
 def defs():
-    return dg.load_from_defs_folder(path_within_project=Path(__file__).parent)
+    checks = dg.build_last_update_freshness_checks(assets=[KEY], lower_bound_delta=timedelta(days=1))
+    mine = dg.Definitions(assets=[gold_of_mine], asset_checks=checks)
+    return dg.Definitions.merge(dg.load_from_defs_folder(path_within_project=Path(__file__).parent), mine)
 """
+"""With a check and an asset of the user's own at our keys."""
 _PROJECT = '[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "%s"\n'
 _COMPONENT = "type: cdc_assets.components.CdcSource\nattributes: {registry_file: %s.yaml}\n"
 _ASSETS = "{ assetNodes { assetKey { path } } }"
@@ -95,7 +105,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnDagster]:
         (package / "defs" / source).mkdir(parents=True)
         (package.parent / "pyproject.toml").write_text(_PROJECT % source)
         (package / "__init__.py").touch()
-        (package / "definitions.py").write_text(_DEFINITIONS)
+        (package / "definitions.py").write_text(_DEFINITIONS.replace("SOURCE", source))
         (package / "defs" / source / "defs.yaml").write_text(_COMPONENT % source)
         declare(found, source, ["public.orders"])
         at = ["-m", f"{source}.definitions", "-h", "127.0.0.1", "-p", str(ports[source]), "--location-name", location]
@@ -134,6 +144,12 @@ def has_both(own: OwnDagster) -> bool:
         return {"silver/shop/silver_orders", "silver/annex/silver_orders"} <= own.assets()
     except httpx.HTTPError:
         return False
+
+
+def test_what_the_user_declares_at_our_keys_stays_and_a_reload_ends_well(own: OwnDagster) -> None:
+    taken = json.loads(own.cdc("shop", "reload", "-o", "json").stdout)
+    assert taken["locations"] == ["reloads"]
+    assert "silver/shop/gold_of_mine" in own.assets()
 
 
 @pytest.mark.all
