@@ -18,7 +18,6 @@ from typing import Any
 
 from cdc_assets.cli.verbs import VERBS
 
-ASSET = ("cdc", "commands")
 _LOOK = frozenset({"--dry-run", "--help", "-h", "list", "show", "get"})
 _SECONDS = 5.0
 _REPORT = """mutation($params: ReportRunlessAssetEventsParams!) { reportRunlessAssetEvents(eventParams: $params) {
@@ -86,11 +85,12 @@ def _record(line: dict[str, Any]) -> None:
 def _tell_dagster(line: dict[str, Any]) -> str:
     """`told`, or why it was not: a command has done its work, whether Dagster is there or not."""
     from cdc_assets.errors import CdcAssetsError
+    from cdc_assets.names import COMMANDS
     from cdc_assets.resources.dagster_answers import DagsterAnswers
 
     ended = "done" if line["exit"] == 0 else f"exit {line['exit']}"
     text = f"{line['user']} at {line['host']}: {line['command']} ({ended}, {line['seconds']} s)"
-    params = {"eventType": "ASSET_OBSERVATION", "assetKey": {"path": [*ASSET]}, "description": text}
+    params = {"eventType": "ASSET_OBSERVATION", "assetKey": {"path": [*COMMANDS]}, "description": text}
     try:
         answer = DagsterAnswers(seconds=_SECONDS).ask(_REPORT, params=params)["reportRunlessAssetEvents"]
     except CdcAssetsError as error:

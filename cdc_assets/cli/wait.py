@@ -18,6 +18,7 @@ from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.dagster_answers import DagsterAnswers
+from cdc_assets.tables.fold_refusals import refusals_now
 from cdc_assets.volumetry.caught_up import Awaited, Behind, wait_caught_up
 from cdc_assets.volumetry.complete_versions import complete_versions
 from cdc_assets.volumetry.log_position import LogPosition
@@ -42,6 +43,8 @@ def wait(
 
     The command waits for histories (`history: scd2`) as well. With -o json it names a version of each silver table and
     history that is complete up to the source's position. Readers of several tables read these versions.
+
+    A table that no later run can fold is told at once. The command waits for the others, and ends with 1.
     """
     from cdc_assets.resources.platform import Platform
 
@@ -57,7 +60,7 @@ def wait(
             reasons.look(behind)
 
         try:
-            awaited = Awaited(backup, named=True)
+            awaited = Awaited(backup, named=True, refusals=refusals_now)
             reached = wait_caught_up(platform, chosen, timeout=timeout, awaited=awaited, progress=progress, say=reasons.tell)
         except CaughtUpTimeoutError as error:
             reasons.look(reasons.behind, now=True)

@@ -16,6 +16,7 @@ from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from cdc_assets.silver.fold_tables import Results, fold_small, fold_table
+from cdc_assets.tables.fold_refusals import absent_table
 from cdc_assets.tables.fold_specs import catalogue_or_last_known
 from spark.specs import JobResult
 
@@ -69,7 +70,7 @@ def fold_once(platform: Platform, source: BaseSource, tables: Sequence[Table], b
     for table in tables:
         short, found = names.table_name(table), catalogue.get(table.id)
         if found is None:
-            result.failed[short] = f"the database of source {source.name} has no table {table.name} any more"
+            result.failed[short] = absent_table(source, table)
         elif table.id in small and table.history != "scd2":
             result.done.append(FoldedTable(table, found, (small[table.id], None)))
         elif _is_busy(source, short):

@@ -5,8 +5,13 @@ from __future__ import annotations
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+from cdc_assets.onboarding.route import ROUTES, job_name
+
 TRANSPORT_JOB = "transport"
 VOLUMETRY_JOB = "volumetry"
+REPLAY_JOB, RESTORE_JOB = "replay", "restore"
+MENDING_JOBS = (REPLAY_JOB, RESTORE_JOB, *map(job_name, ROUTES))
+"""Those that a person launches, and behind which a table that failed may go on."""
 
 
 def build_overall_jobs() -> list[UnresolvedAssetJobDefinition]:

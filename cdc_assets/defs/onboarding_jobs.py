@@ -13,7 +13,7 @@ from pydantic import Field
 from cdc_assets.defs.declared_chains import take_in_step
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.onboarding import run
-from cdc_assets.onboarding.route import ROUTES
+from cdc_assets.onboarding.route import ROUTES, job_name
 from cdc_assets.onboarding.state import Route, only_one
 from cdc_assets.onboarding.work import Step
 
@@ -32,7 +32,7 @@ def build_onboarding_jobs() -> list[dg.JobDefinition]:
 
 
 def _job(route: Route) -> dg.JobDefinition:
-    name = route if route == "offboard" else f"onboard_{route}"
+    name = job_name(route)
     first, last = _begin(name, route), _finish(name)
     steps = [_op(name, step) for step in ROUTES[route]]
 

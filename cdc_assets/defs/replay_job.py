@@ -5,14 +5,13 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from cdc_assets.defs.jobs import REPLAY_JOB
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.replay.replay_table import Replayed, ReplayWish, replay_table, undo_replay
 from cdc_assets.silver_now.current_table import find_source
-
-REPLAY_JOB = "replay"
 
 
 class ReplayConfig(dg.Config):

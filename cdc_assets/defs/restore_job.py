@@ -6,14 +6,13 @@ import dagster as dg
 from pydantic import Field
 
 from cdc_assets import names
+from cdc_assets.defs.jobs import RESTORE_JOB
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.silver_now.current_table import find_source
 
 if TYPE_CHECKING:
     from cdc_assets.restore.restore_request import RestoredTable, RestoreRequest
-
-RESTORE_JOB = "restore"
 
 
 class RestoreConfig(dg.Config):

@@ -7,9 +7,10 @@ daemon start on the same two cores, and the jobs here are short (ADR 0012).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 
 
 class RunFailedError(CdcAssetsError):
-    """A Dagster run did not succeed."""
+    """A Dagster run did not succeed; `reasons` by step."""
+
+    def __init__(self, message: str, reasons: Mapping[str, str] = MappingProxyType({})) -> None:
+        super().__init__(message)
+        self.reasons = dict(reasons)
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,9 @@ def run_job(job: str, *, console: Console, must_succeed: bool = True, checks: Se
         result = asked.execute_in_process(instance=instance, raise_on_error=False, run_config=quiet)
     if must_succeed and not result.success:
         page = f"{settings.address('CDC_DAGSTER_URL')}/runs/{result.run_id}"
-        raise RunFailedError(f"job {job} failed: {'; '.join(_reasons(result)) or 'no step says why'}; see {page}")
+        reasons = _reasons(result)
+        told = "; ".join(f"{step}: {reason}" for step, reason in reasons.items()) or "no step says why"
+        raise RunFailedError(f"job {job} failed: {told}; see {page}", reasons)
     return {
         (tuple(found.asset_key.path), found.check_name): CheckOutcome(
             found.passed,
@@ -84,9 +91,9 @@ def all_checks() -> list[CheckPlace]:
     return [(tuple(key.asset_key.path), key.name) for key in defs.resolve_asset_graph().asset_check_keys]
 
 
-def _reasons(result: dg.ExecuteInProcessResult) -> list[str]:
+def _reasons(result: dg.ExecuteInProcessResult) -> dict[str, str]:
     failures = result.filter_events(lambda event: event.is_step_failure)
-    return [f"{event.step_key}: {root_message(event.step_failure_data.error)}" for event in failures]
+    return {str(event.step_key): root_message(event.step_failure_data.error) for event in failures}
 
 
 @contextmanager

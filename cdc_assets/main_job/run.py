@@ -7,26 +7,28 @@ end of the burst until silver and backup held all of it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from cdc_assets import settings
 from cdc_assets.defs.checks.hop_balance import keys_without_ledger
 from cdc_assets.defs.jobs import TRANSPORT_JOB, VOLUMETRY_JOB
-from cdc_assets.main_job.dagster_runs import Outcomes, all_checks, run_job
+from cdc_assets.errors import TableFailuresError
+from cdc_assets.main_job.dagster_runs import Outcomes, RunFailedError, all_checks, run_job
 from cdc_assets.main_job.failed_runs import FailedRuns
 from cdc_assets.main_job.final_table import line_of, print_table, verdicts_of
 from cdc_assets.main_job.verdict_lines import is_red
-from cdc_assets.names import asset_key, silver_path, table_name
+from cdc_assets.names import asset_key, op_name, silver_path, table_name
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.delta_log import silver_rows
 from cdc_assets.resources.platform import Platform
+from cdc_assets.tables.fold_refusals import refusals_now
 from cdc_assets.volumetry.caught_up import Awaited, Behind, wait_caught_up
 from cdc_assets.volumetry.check_verdicts import CheckVerdict
 
@@ -34,7 +36,9 @@ if TYPE_CHECKING:
     import dagster as dg
 
 _CATCH_UP_TIMEOUT = 900.0
-_AWAITED = Awaited(backup=True, listed=True)
+_AWAITED = Awaited(backup=True, listed=True, refusals=refusals_now)
+_LINKS = ("connector", "topic", "mirror")
+_RED: Mapping[str, Any] = {"style": "red", "markup": False, "highlight": False, "soft_wrap": True}
 
 
 def run_main_job(
@@ -62,7 +66,7 @@ def run_main_job(
     settings.export_stack_environment()
     sources, platform = load_sources(settings.sources_folder()), Platform()
     with status("connectors, topics and mirrors") as say, dg.DagsterInstance.get() as instance:
-        run_job(TRANSPORT_JOB, console=console)
+        carried, well = _transport(console, sources)
         failed = FailedRuns(instance, console.print)
         say("a burst of live changes")
         burst()
@@ -74,10 +78,33 @@ def run_main_job(
             if behind:
                 failed.look()
 
-        wait_caught_up(platform, sources, timeout=_CATCH_UP_TIMEOUT, awaited=_AWAITED, progress=progress, say=_Once(console))
+        try:
+            once = _Once(console)
+            wait_caught_up(platform, carried, timeout=_CATCH_UP_TIMEOUT, awaited=_AWAITED, progress=progress, say=once)
+        except TableFailuresError as error:
+            console.print(str(error), **_RED)
+            well = False
         say("counting every link of every chain")
         counted = _count_links(console, platform, sources)
-    return _print_links(tables, platform, sources, arrivals.reached, counted)
+    return _print_links(tables, platform, sources, arrivals.reached, counted) and well
+
+
+def _transport(console: Console, sources: tuple[BaseSource, ...]) -> tuple[tuple[BaseSource, ...], bool]:
+    """Bring connectors, topics and mirrors to what is declared; the sources that have a connector then, and whether all is well.
+
+    Raises:
+        RunFailedError: no source is carried.
+    """
+    try:
+        run_job(TRANSPORT_JOB, console=console)
+    except RunFailedError as error:
+        carried = tuple(source for source in sources if op_name("connector", source) not in error.reasons)
+        of_sources = {op_name(layer, source) for source in sources for layer in _LINKS}
+        if not carried or not error.reasons.keys() <= of_sources:
+            raise
+        console.print(f"{error}\nthe others go on: {', '.join(source.name for source in carried)}", **_RED)
+        return carried, False
+    return sources, True
 
 
 class _Once:

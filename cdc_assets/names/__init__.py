@@ -76,6 +76,8 @@ CHECKS = frozenset(
     }
 )
 """Our checks, by name: any other one on an asset of ours is a user's."""
+COMMANDS = ("cdc", "commands")
+"""The asset whose observations are the commands that have changed something, with who called them."""
 MARKER_PREFIX = SIGNAL_SCHEMA = "cdc_assets"
 NOW, SOURCE_TAG, DIGEST_TAG = "silver_now", "cdc/source", "cdc/registry"
 """The latter on each source's offsets sensor: the digest of the declaration that the loaded definitions were made of."""

@@ -38,3 +38,8 @@ def steps_of(route: Route, *, watched: bool = False) -> list[Step]:
         return [*ROUTES[route]]
     waited = _WATCHED | (_TEMPORARY_WATCHED if route == "temporary" else {})
     return [one for step in ROUTES[route] for one in waited.get(step.name, (step,))]
+
+
+def job_name(route: Route) -> str:
+    """Of the job that goes this route."""
+    return route if route == "offboard" else f"onboard_{route}"

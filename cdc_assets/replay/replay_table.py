@@ -17,6 +17,7 @@ from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.hidden_values import HiddenValues
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
+from cdc_assets.tables.fold_refusals import absent_table
 from cdc_assets.tables.fold_specs import catalogue_or_last_known, history_spec, silver_spec
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _spec(platform: Platform, source: BaseSource, table: Table, wish: ReplayWish
 def _catalogue_table(platform: Platform, source: BaseSource, table: Table, say: Say) -> CatalogueTable:
     found = catalogue_or_last_known(platform, source, [table], say)
     if table.id not in found:
-        raise DatabaseError(f"the database of source {source.name} has no table {table.name} any more")
+        raise DatabaseError(absent_table(source, table))
     return found[table.id]
 
 

@@ -21,6 +21,7 @@ from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import layer_of_lake, table_lock
 from cdc_assets.tables.each_table import each_table
+from cdc_assets.tables.fold_refusals import absent_table
 from cdc_assets.tables.fold_specs import history_spec, silver_spec
 from spark.specs import JobResult, SilverSpec
 
@@ -51,7 +52,7 @@ def fold_tables(
 
     def fold(table: Table) -> Results:
         if table.id not in catalogue:
-            raise DatabaseError(f"the database of source {source.name} has no table {table.name} any more")
+            raise DatabaseError(absent_table(source, table))
         return fold_table(platform, source, table, catalogue[table.id], bronze_version, folded.get(table.id))
 
     if rest:

@@ -6,6 +6,7 @@ from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
+from cdc_assets.tables.fold_refusals import absent_table
 from cdc_assets.tables.fold_specs import last_known_table, silver_spec
 from cdc_assets.tables.source_catalogue import catalogue_of
 from spark.specs import SilverSpec
@@ -19,5 +20,5 @@ def current_spec(platform: Platform, source: BaseSource, table: Table) -> Silver
     """
     known = dict(catalogue_of(platform, source, [table])).get(table.id) or last_known_table(platform.lake, source, table)
     if known is None:
-        raise DatabaseError(f"the database of source {source.name} has no table {table.name} any more")
+        raise DatabaseError(absent_table(source, table))
     return silver_spec(platform.lake, source, table, known)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from cdc_assets import names
 from cdc_assets.connectors.capture import tables_in_list
-from cdc_assets.errors import CaughtUpTimeoutError
+from cdc_assets.errors import CaughtUpTimeoutError, TableFailuresError
+from cdc_assets.quantity import quantity
 from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import bronze_committed, silver_committed, silver_positions
-from cdc_assets.volumetry.log_position import LogPosition
+from cdc_assets.volumetry.log_position import LogPosition, TopicsStandError
 from cdc_assets.volumetry.named_place import carry_named, carry_or_tell
 from cdc_assets.volumetry.uncaptured_tables import Unheard, rows_without_records, still_unheard
 from spark.delta.commits import Committed, CommittedTopic
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from cdc_assets.resources.platform import Platform
 
 _FIRST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.5, 2.0
+# A refused table is behind from the first look on; a sound one is for the seconds of a run, and is not asked for again at once.
+_REFUSALS_SECONDS = 10.0
+_SOURCES_AT_A_TIME = 8
 
 
 @dataclass(frozen=True)
@@ -34,15 +40,21 @@ class Behind:
     layer: str
 
 
+Refusals: TypeAlias = Callable[["Platform", BaseSource, Sequence[Table]], Mapping[TableId, str]]
+"""Of tables of a source those that no later run can fold, and why."""
+
+
 @dataclass(frozen=True)
 class Awaited:
     """What is waited for besides silver and histories: the `backup`. `named`: a position without a name is an error; else it is
     told, and what the topics hold is waited for (named_place). `listed`: of tables that have rows and no record, those alone that
-    the running connector lists; `events_flow` tells the others."""
+    the running connector lists; `events_flow` tells the others. `refusals`: asked for tables that silver is behind with; nobody
+    waits for one that stands."""
 
     backup: bool = False
     named: bool = False
     listed: bool = False
+    refusals: Refusals = lambda *_: {}
 
 
 SILVER = Awaited()
@@ -61,34 +73,106 @@ def wait_caught_up(
 
     `progress` is told after each look which tables are behind, `say` what stands in the way, and that more than once.
 
+    A table that stands is told at once, and the others are waited for. Sources are asked side by side.
+
     Raises:
         NoPlaceError: a position was to be named, and has no name.
         CaughtUpTimeoutError: naming the tables that are behind, and in which layer.
+        TableFailuresError: all others have it; naming the tables that stand.
     """
     until, pause = time.monotonic() + timeout, _FIRST_POLL_SECONDS
     unheard = {source.name: _silent_tables(platform, source, listed=awaited.listed) for source in sources}
-    carry = carry_named if awaited.named else carry_or_tell
-    positions = {source.name: carry(platform, source, deadline=max(1.0, until - time.monotonic()), say=say) for source in sources}
+    standing = _Standing(platform, awaited.refusals, say)
+    positions = standing.carry(sources, awaited, until)
     waiting: set[tuple[str, str]] | None = None
     while True:
         behind = tuple(
             late
             for source in sources
+            if source.name in positions
             for late in (
                 *_behind_source(platform, source, unheard, say),
                 *behind_position(platform, source, positions[source.name], with_backup=awaited.backup, only=waiting),
             )
         )
+        behind = standing.without(sources, behind)
         # A position that was reached stays reached.
         waiting = {(late.source, late.table) for late in behind}
         progress(behind)
         if not behind:
+            standing.end()
             return positions
         if time.monotonic() > until:
             told = ", ".join(f"{late.layer}/{late.source}/{late.table}" for late in behind)
             raise CaughtUpTimeoutError(f"not caught up within {timeout:.0f} s: {told}; ./cdc status shows where it stands")
         time.sleep(pause)
         pause = min(_LONGEST_POLL_SECONDS, 1.1 * pause)
+
+
+class _Standing:
+    """Tables that nothing carries any more: by (source, table) why. Each is told once, when it is found."""
+
+    def __init__(self, platform: Platform, refusals: Refusals, say: Callable[[str], None]) -> None:
+        self._platform, self._refusals, self._say = platform, refusals, say
+        self._reasons: dict[tuple[str, str], str] = {}
+        self._next = 0.0
+
+    def carry(self, sources: Sequence[BaseSource], awaited: Awaited, until: float) -> dict[str, LogPosition]:
+        """Of each source the position to wait for. What does not come into the lake stands: a topic's table, or a whole source.
+
+        Raises:
+            CaughtUpTimeoutError: of no source anything comes; the first one's.
+        """
+        carry = carry_named if awaited.named else carry_or_tell
+
+        def one(source: BaseSource) -> LogPosition | CaughtUpTimeoutError:
+            try:
+                return carry(self._platform, source, deadline=max(1.0, until - time.monotonic()), say=self._say)
+            except TopicsStandError as error:
+                self._note(source, [t for t in source.tables if names.topic(source, t) in error.topics], str(error))
+                return error.position
+            except CaughtUpTimeoutError as error:
+                return error
+
+        with ThreadPoolExecutor(max(1, min(_SOURCES_AT_A_TIME, len(sources))), thread_name_prefix="wait") as pool:
+            found = dict(zip([source.name for source in sources], pool.map(one, sources), strict=True))
+        errors = {name: each for name, each in found.items() if isinstance(each, CaughtUpTimeoutError)}
+        if errors and len(errors) == len(found):
+            raise next(iter(errors.values()))
+        for source in sources:
+            if source.name in errors:
+                self._note(source, source.tables, str(errors[source.name]))
+        return {name: each for name, each in found.items() if isinstance(each, LogPosition)}
+
+    def without(self, sources: Sequence[BaseSource], behind: Sequence[Behind]) -> tuple[Behind, ...]:
+        """Those that may still come. A source is asked now and then for tables that silver is behind with."""
+        folded = [late for late in behind if late.layer in ("silver", "history")]
+        if folded and time.monotonic() > self._next:
+            for source in sources:
+                late = {each.table for each in folded if each.source == source.name}
+                tables = [table for table in source.tables if names.table_name(table) in late]
+                found = self._refusals(self._platform, source, tables) if tables else {}
+                for table in tables:
+                    if table.id in found:
+                        self._note(source, [table], found[table.id])
+            self._next = time.monotonic() + _REFUSALS_SECONDS
+        return tuple(late for late in behind if (late.source, late.table) not in self._reasons)
+
+    def end(self) -> None:
+        """All others are there.
+
+        Raises:
+            TableFailuresError: some stand.
+        """
+        if self._reasons:
+            raise TableFailuresError("silver", {f"{s}/{t}": reason for (s, t), reason in self._reasons.items()})
+
+    def _note(self, source: BaseSource, tables: Sequence[Table], reason: str) -> None:
+        new = [names.table_name(table) for table in tables if (source.name, names.table_name(table)) not in self._reasons]
+        self._reasons |= {(source.name, short): reason for short in new}
+        if new:
+            what = new[0] if len(new) == 1 else quantity(len(new), "table")
+            self._say(f"{source.name}/{what}: nobody waits for it any more: {reason}")
 
 
 def _silent_tables(platform: Platform, source: BaseSource, *, listed: bool) -> tuple[Unheard, ...]:

@@ -14,8 +14,8 @@ import base64
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from cdc_assets.resources.platform import Platform
 
 _FIRST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.2, 1.0
+# MirrorMaker 2 tells its places with each transaction, some seconds; a snapshot of any size goes on meanwhile.
+_TOLD_SECONDS, _STANDS_SECONDS = 60.0, 180.0
 LOOK_SECONDS = 5.0
 Say = Callable[[str], None]
 Look = Callable[[], str]
@@ -79,6 +81,14 @@ class LogPosition:
     between: CommitPlace | None = None
 
 
+class TopicsStandError(CaughtUpTimeoutError):
+    """All of a source has come into the lake but what these core `topics` hold; `position` is that of the others."""
+
+    def __init__(self, message: str, topics: Collection[str], position: LogPosition) -> None:
+        super().__init__(message)
+        self.topics, self.position = frozenset(topics), position
+
+
 def carry_to_lake(
     platform: Platform,
     source: BaseSource,
@@ -94,6 +104,7 @@ def carry_to_lake(
     stands in the way: a connector that does not run.
 
     Raises:
+        TopicsStandError: some topics have not gone on for minutes, all others have come.
         CaughtUpTimeoutError: naming the link that did not follow in time.
     """
     until = time.monotonic() + deadline
@@ -103,13 +114,27 @@ def carry_to_lake(
     if database is not None:
         clients = (platform.core_kafka(source.cluster), platform.core_connect(source.cluster))
         at = _carry_to_core(LogMarker(source, marker, database, *clients, WaitLimit(until, say)))
-    return LogPosition(marker, at.lsn, topics_to_lake(platform, source, until, say), at.between)
+    return position_in_lake(platform, source, LogPosition(marker, at.lsn, {}, at.between), WaitLimit(until, say))
+
+
+def position_in_lake(platform: Platform, source: BaseSource, place: LogPosition, limit: WaitLimit) -> LogPosition:
+    """A place that has come to the core's topics, with the offsets that hold all before it in the lake.
+
+    Raises:
+        TopicsStandError, CaughtUpTimeoutError: as `topics_to_lake`.
+    """
+    try:
+        return replace(place, offsets=topics_to_lake(platform, source, limit.until, limit.say))
+    except TopicsStandError as error:
+        error.position = replace(place, offsets=error.position.offsets)
+        raise
 
 
 def topics_to_lake(platform: Platform, source: BaseSource, until: float, say: Say = lambda _: None) -> Offsets:
     """Wait until what the core's topics hold at the call is readable in the lake's cluster; where it ends there.
 
     Raises:
+        TopicsStandError: some of them have not gone on for minutes, all others are there; its position has their offsets alone.
         CaughtUpTimeoutError: the mirror did not follow until then (time.monotonic).
     """
     lake = platform.lake_kafka()
@@ -117,11 +142,14 @@ def topics_to_lake(platform: Platform, source: BaseSource, until: float, say: Sa
     if names.is_mirrored(source):
         core = platform.core_kafka(source.cluster)
         bounds = _await_written(source, core, list(core.states(list(topics))), until)
-        _await_mirror(source, core, platform.lake_connect(), bounds, until, say)
-        mirrored = [topics[topic] for topic in bounds]
+        standing = _await_mirror(source, core, platform.lake_connect(), bounds, WaitLimit(until, say))
+        mirrored = [topics[topic] for topic in bounds if topic not in standing]
     else:
-        mirrored = list(lake.states(list(topics)))
-    return _await_written(source, lake, mirrored, until)
+        standing, mirrored = frozenset(), list(lake.states(list(topics)))
+    offsets = _await_written(source, lake, mirrored, until)
+    if standing:
+        raise TopicsStandError(_not_in_the_lake(source, standing), standing, LogPosition("", "", offsets))
+    return offsets
 
 
 def _await_written(source: BaseSource, cluster: KafkaCluster, topics: list[str], until: float) -> Offsets:
@@ -196,21 +224,66 @@ def carry_by_marker(marker: LogMarker) -> CarriedPlace:
 
 
 def _await_mirror(
-    source: BaseSource, core: KafkaCluster, connect: ConnectClient, bounds: Offsets, until: float, say: Say
-) -> None:
+    source: BaseSource, core: KafkaCluster, connect: ConnectClient, bounds: Offsets, limit: WaitLimit
+) -> frozenset[str]:
+    """Wait until the mirror has copied up to these bounds; topics that stand, once all others are copied."""
     name = names.mirror_connector_name(source)
+    look, rest = connector_look(limit.say, connect, name), _Rest()
 
     def has_passed() -> bool:
         at = mirror_offsets(connect, name)
         # One read of all topics: one of each takes 0.1 s to find that there is nothing, which is 8 s for 76 topics.
         left = {t: {p: (at.get((t, p), -1) + 1, end) for p, end in ends.items()} for t, ends in bounds.items()}
-        return next(core.records_of(left), None) is None
+        if next(core.records_of(left), None) is None:
+            return True
+        if rest.look({t: tuple(first for first, _ in ends.values()) for t, ends in left.items()}):
+            if look():
+                # One that does not run has told why, and its topics stand for that.
+                rest.begin()
+                return False
+            rest.topics = frozenset(t for t, ends in left.items() if next(core.records_of({t: ends}), None) is not None)
+            limit.say(_not_in_the_lake(source, rest.topics))
+        return rest.is_over
 
-    _await(
-        has_passed,
-        until,
-        f"{source.name}: the mirror connector {name} did not follow; ./cdc status",
-        connector_look(say, connect, name),
+    _await(has_passed, limit.until, f"{source.name}: the mirror connector {name} did not follow; ./cdc status", look)
+    return rest.topics if rest.is_over else frozenset()
+
+
+@dataclass
+class _Rest:
+    """For how long no topic's place has changed; `topics`: those with records that are not copied, as of the last full minute."""
+
+    topics: frozenset[str] = frozenset()
+    _places: Mapping[str, object] = field(default_factory=dict)
+    _since: float = field(default_factory=time.monotonic)
+    _told: int = 0
+
+    def begin(self) -> None:
+        """The time counts from now on."""
+        self._since, self._told = time.monotonic(), 0
+
+    def look(self, places: Mapping[str, object]) -> bool:
+        """Whether another minute is full."""
+        if places != self._places:
+            self._places = places
+            self.begin()
+        minutes = int((time.monotonic() - self._since) // _TOLD_SECONDS)
+        found, self._told = minutes > self._told, minutes
+        return found
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.topics) and self._told * _TOLD_SECONDS >= _STANDS_SECONDS
+
+
+def _not_in_the_lake(source: BaseSource, topics: Collection[str]) -> str:
+    """What is told of topics that the mirror's connector does not go on with, while it runs."""
+    name = names.mirror_connector_name(source)
+    copies = ", ".join(names.lake_topic(source, table) for table in source.tables if names.topic(source, table) in topics)
+    return (
+        f"{source.name}: {name} runs, and for a minute or more nothing new of {', '.join(sorted(topics))} has come to the lake. "
+        f"May its login read there, and create and write {copies} here? "
+        f"cdc preflight {source.name} asks, and the log of the lake's Connect has its last error (cdc logs lake-connect)"
     )
 
 

@@ -21,7 +21,7 @@ from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.kafka import Offsets
 from cdc_assets.resources.rows.open import open_reader
-from cdc_assets.volumetry.log_position import LogPosition, carry_to_lake, topics_to_lake
+from cdc_assets.volumetry.log_position import LogPosition, WaitLimit, carry_to_lake, position_in_lake
 from cdc_assets.volumetry.marker_row import mark
 
 if TYPE_CHECKING:
@@ -92,10 +92,12 @@ def _carry_captured(platform: Platform, source: CapturedSource, deadline: float,
         raise NoPlaceError(
             source.name, f"{refused}; declare a marker table (reconciliation: {{marker: schema.table}}), and cdc apply"
         )
-    return carry_by_marker_table(platform, source, deadline)
+    return carry_by_marker_table(platform, source, deadline, say)
 
 
-def carry_by_marker_table(platform: Platform, source: CapturedSource, deadline: float) -> LogPosition:
+def carry_by_marker_table(
+    platform: Platform, source: CapturedSource, deadline: float, say: Callable[[str], None] = lambda _: None
+) -> LogPosition:
     """The same by a row in the marker table that the source declares.
 
     Raises:
@@ -105,4 +107,4 @@ def carry_by_marker_table(platform: Platform, source: CapturedSource, deadline: 
     until, marker = time.monotonic() + deadline, f"position-{uuid.uuid4()}"
     reader, table = open_reader(source.database), parse_table(source.reconciliation.marker)
     place = mark(platform.core_kafka(source.cluster), source, reader, table, marker, until)
-    return LogPosition(marker, place, topics_to_lake(platform, source, until))
+    return position_in_lake(platform, source, LogPosition(marker, place, {}), WaitLimit(until, say))

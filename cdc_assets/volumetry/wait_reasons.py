@@ -21,7 +21,8 @@ _CARRIED_BY = {"cdc/tables": frozenset(LAYERS) - {"backup"} | {"history"}, "cdc/
 _UNDER_WAY = ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING")
 _STATE = """
 instance { daemonHealth { allDaemonStatuses { daemonType required healthy } } }
-repositoriesOrError { ... on RepositoryConnection { nodes { sensors { name sensorState { status } } } } }
+repositoriesOrError { ... on RepositoryConnection { nodes { sensors { name sensorState { status ticks(limit: 1) {
+  status skipReason } } } } } }
 """
 _FAILURE = """query($run: ID!) { logsForRun(runId: $run, limit: 1000) { ... on EventConnection { events { __typename
   ... on ExecutionStepFailureEvent { stepKey error { message causes { message } } }
@@ -73,18 +74,22 @@ def _of_daemon(answer: Answer) -> Iterable[str]:
 
 def _of_sensors(answer: Answer, sources: Sequence[str]) -> Iterable[str]:
     found = {
-        sensor["name"]: sensor["sensorState"]["status"]
+        sensor["name"]: sensor["sensorState"]
         for repository in answer["repositoriesOrError"].get("nodes", ())
         for sensor in repository["sensors"]
     }
     for source in sources:
-        state = found.get(f"offsets_{source}")
-        if state is None:
-            yield f"Dagster has no sensor offsets_{source} loaded: it does not know the source yet; reload its code location"
-        elif state != "RUNNING":
-            yield f"sensor offsets_{source} is {state}: switch it on in Dagster under Automation"
+        name = f"offsets_{source}"
+        if (state := found.get(name)) is None:
+            yield f"Dagster has no sensor {name} loaded: it does not know the source yet; reload its code location"
+        elif state["status"] != "RUNNING":
+            yield f"sensor {name} is {state['status']}: switch it on in Dagster under Automation"
+        else:
+            # A pause after failures, a topic that is not there: its own words.
+            yield from (f"sensor {name} asks for no run: {tick['skipReason']}" for tick in state["ticks"] if tick["skipReason"])
         # Only a source in continuous mode has one.
-        if (keeper := found.get(f"keep_continuous_{source}", "RUNNING")) != "RUNNING":
+        keeper = found.get(f"keep_continuous_{source}", {"status": "RUNNING"})["status"]
+        if keeper != "RUNNING":
             yield f"sensor keep_continuous_{source} is {keeper}: switch it on in Dagster under Automation"
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from cdc_assets import names
+from cdc_assets.defs.jobs import REPLAY_JOB
 from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.defs.sensors.recent_runs import CARRIED, failure_pauses
 from cdc_assets.registry.models import Source
@@ -212,6 +214,28 @@ def test_after_failures_a_table_pauses_longer_each_time(source: Source, instance
         ended = fail_a_run(instance, "lines")
         pauses.append({table: round(pause) for table, pause in failure_pauses(instance, source, now=ended)[CARRIED].items()})
     assert pauses == [{"lines": 5}, {"lines": 10}, {"lines": 20}]
+
+
+def test_a_pause_ends_when_somebody_has_acted(source: Source, instance: dg.DagsterInstance) -> None:
+    """A table that a replay had mended stood for up to five minutes more, and nobody said so."""
+    for _ in range(3):
+        ended = fail_a_run(instance, "lines")
+    assert round(failure_pauses(instance, source, now=ended)[CARRIED]["lines"]) == 20
+    instance.report_runless_asset_event(dg.AssetObservation(dg.AssetKey(names.COMMANDS), description="cdc replay shop lines"))
+    assert failure_pauses(instance, source, now=ended)[CARRIED] == {"lines": 0.0}
+    # It fails once more: what was done before is no act behind that.
+    ended = fail_a_run(instance, "lines")
+    assert round(failure_pauses(instance, source, now=ended)[CARRIED]["lines"]) == 40
+
+    @dg.op
+    def mend() -> None: ...
+
+    @dg.job(name=REPLAY_JOB)
+    def job() -> None:
+        mend()
+
+    job.execute_in_process(instance=instance)
+    assert failure_pauses(instance, source, now=ended)[CARRIED] == {"lines": 0.0}
 
 
 def test_a_table_that_fails_does_not_hold_the_others_up(

@@ -20,8 +20,8 @@ from cdc_assets.continuous.source_work import CarriedPass
 from cdc_assets.defs.assets.bronze import metadata_of_append
 from cdc_assets.defs.assets.silver import metadata_of_fold
 from cdc_assets.defs.checks import quarantine_count
-from cdc_assets.defs.checks.result import check_result
-from cdc_assets.defs.checks.schema import schema_key, schema_result
+from cdc_assets.defs.checks.result import check_result, evaluation_of
+from cdc_assets.defs.checks.schema import schema_result
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.quarantine.quarantined_records import quarantine_records
 from cdc_assets.registry.base_table import Table
@@ -90,8 +90,8 @@ class ContinuousReports:
         self._told[place] = now
         key = quarantine_count.quarantine_key(self._source, table)
         records = quarantine_records(self._lake, self._source, table)
-        yield _evaluation(key, check_result(key, *quarantine_count.evidence(self._source, table, records)))
-        yield _evaluation(schema_key(self._source, table), schema_result(self._lake, self._source, table))
+        yield evaluation_of(check_result(key, *quarantine_count.evidence(self._source, table, records)))
+        yield evaluation_of(schema_result(self._lake, self._source, table))
 
 
 def _short(each: AppendedTable | FoldedTable) -> str:
@@ -105,15 +105,3 @@ def _flow(records: int, seconds: float, lag: TableLag | None) -> dict[str, Any]:
         flow["cdc/lag_records"] = lag.records
         flow |= {} if lag.seconds is None else {"cdc/lag_seconds": round(lag.seconds, 3)}
     return flow
-
-
-def _evaluation(key: dg.AssetCheckKey, result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
-    """As an event: a result belongs to the step of a check."""
-    return dg.AssetCheckEvaluation(
-        asset_key=key.asset_key,
-        check_name=key.name,
-        passed=result.passed,
-        metadata=dict(result.metadata or {}),
-        severity=result.severity,
-        description=result.description,
-    )

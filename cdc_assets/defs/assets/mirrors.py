@@ -2,7 +2,8 @@
 
 Materializing waits until a marker written into the source's log, and with it everything committed before
 (an initial snapshot included), has come through Debezium and MirrorMaker 2. So a run of the whole chain ends
-complete without sensor or daemon. Where no place of the log can be named (named_place), the topics' content is waited for, and
+complete without sensor or daemon. A topic that does not come fails its table, and the others go on. Where no place of the log
+can be named (named_place), the topics' content is waited for, and
 the run's log says so.
 """
 
@@ -24,7 +25,7 @@ from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.kafka import TopicState
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.each_table import each_table
-from cdc_assets.volumetry.log_position import mirror_offsets
+from cdc_assets.volumetry.log_position import TopicsStandError, mirror_offsets
 from cdc_assets.volumetry.named_place import carry_or_tell
 
 _TOPIC_DEADLINE_SECONDS = 120.0
@@ -39,7 +40,7 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
     @table_step("mirror", source)
     def mirror(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
         lake, connect = platform.lake_kafka(), platform.lake_connect()
-        _refuse_absent(platform, source, tables)
+        standing = _absent(platform, source, tables)
         judge_source(platform, source)
         applied = bring_connector(connect, source, mirror_config(source))
         context.log.info("%s: %s (managed_by: %s)", applied.name, applied.summary, source.managed_by)
@@ -48,7 +49,12 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
             return lake.await_state(names.lake_topic(source, table), deadline=_TOPIC_DEADLINE_SECONDS)
 
         started = time.monotonic()
-        reached = carry_or_tell(platform, source, deadline=_CARRY_DEADLINE_SECONDS, say=context.log.warning)
+        try:
+            reached = carry_or_tell(platform, source, deadline=_CARRY_DEADLINE_SECONDS, say=context.log.warning)
+        except TopicsStandError as error:
+            reached = error.position
+            standing |= {names.table_name(t): str(error) for t in tables if names.topic(source, t) in error.topics}
+        come = [table for table in tables if names.table_name(table) not in standing]
         seconds = time.monotonic() - started
         at = mirror_offsets(connect, applied.name)
         shared = {
@@ -58,7 +64,7 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
             "cdc/seconds": round(seconds, 3),
             **of_status(connect.url, applied.status),
         }
-        for table, state in each_table("mirror", tables, appear):
+        for table, state in each_table("mirror", come, appear, failures=standing):
             origin = names.topic(source, table)
             copied = {str(p): offset for (topic, p), offset in sorted(at.items()) if topic == origin}
             own = {"cdc/peek": f"cdc peek {state.name} --cluster {names.LAKE}"}
@@ -67,10 +73,20 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
     return mirror
 
 
-def _refuse_absent(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> None:
-    """MirrorMaker has no task until it finds a topic, and would be waited for in vain."""
+def _absent(platform: Platform, source: BaseSource, tables: Sequence[Table]) -> dict[str, str]:
+    """By table why its topic cannot come. MirrorMaker has no task until it finds one, and would be waited for in vain.
+
+    Raises:
+        MirrorError: no topic is there.
+    """
     core, wanted = platform.core_kafka(source.cluster), {names.topic(source, table): table for table in tables}
-    absent = sorted(wanted.keys() - core.states(list(wanted)).keys())
-    if absent:
-        of = ", ".join("/".join(names.asset_key("topic", source, wanted[topic])) for topic in absent)
-        raise MirrorError(f"topic {', '.join(absent)} is not on the core cluster at {core.bootstrap}: materialize {of} first")
+    there = core.states(list(wanted))
+    absent = {
+        names.table_name(table): f"topic {topic} is not on the core cluster at {core.bootstrap}: "
+        f"materialize {'/'.join(names.asset_key('topic', source, table))} first"
+        for topic, table in sorted(wanted.items())
+        if topic not in there
+    }
+    if absent and not there:
+        raise MirrorError("; ".join(absent.values()))
+    return absent

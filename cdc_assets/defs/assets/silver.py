@@ -13,8 +13,11 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.bronze.copies import take_out_copies
 from cdc_assets.defs.assets.table_step import TableMetadata, table_step
+from cdc_assets.defs.checks.schema import schema_news
 from cdc_assets.defs.keys import asset_key
+from cdc_assets.errors import TableFailuresError
 from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows, version_after
@@ -23,6 +26,7 @@ from cdc_assets.resources.schema_ledger import ledger_of
 from cdc_assets.silver.fold_tables import Results, fold_others
 from cdc_assets.silver.preview import preview
 from cdc_assets.tables.columns import source_columns
+from cdc_assets.tables.fold_refusals import fold_refusals
 from cdc_assets.tables.fold_specs import catalogue_or_last_known
 from spark.specs import Column, JobResult
 
@@ -43,8 +47,17 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
         if committed is None:
             context.log.info("bronze of source %s holds nothing yet", source.name)
             return
-        for table, results in fold_others(platform, source, tables, catalogue, committed.version, context.log.info):
-            yield table, metadata_of_fold(platform.lake, source, table, catalogue[table.id], results)
+        refusals: dict[TableId, str] = {}
+        try:
+            for table, results in fold_others(platform, source, tables, catalogue, committed.version, context.log.info):
+                yield table, metadata_of_fold(platform.lake, source, table, catalogue[table.id], results)
+        except TableFailuresError as error:
+            failed = [table for table in tables if names.table_name(table) in error.failures]
+            refusals = fold_refusals(platform.lake, source, failed, catalogue)
+            raise
+        finally:
+            for event in schema_news(context.instance, platform.lake, source, tables, refusals):
+                context.instance.report_runless_asset_event(event)
 
     return silver
 

@@ -27,3 +27,17 @@ def check_result(
         description=description,
         metadata={**metadata, "cdc/runbook": runbook(key.name)},
     )
+
+
+def evaluation_of(result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
+    """A result that has its key as an event: a result belongs to the step of a check."""
+    assert result.asset_key is not None
+    assert result.check_name is not None
+    return dg.AssetCheckEvaluation(
+        asset_key=result.asset_key,
+        check_name=result.check_name,
+        passed=result.passed,
+        metadata=dict(result.metadata or {}),
+        severity=result.severity,
+        description=result.description,
+    )

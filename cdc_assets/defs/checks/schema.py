@@ -1,6 +1,7 @@
 """The check `schema` of a silver table: which schema it has since when, and whether rows wait for a value.
 
-It warns and never fails a run: a change by the table's policy is no fault. It warns as long as a column that was added
+Red where no later run can fold the table: its columns and those of the source contradict each other, and the table stands until
+somebody does what the check says. A change by the table's policy is no fault. It warns as long as a column that was added
 with a default that the catalogue no longer tells has NULLs in rows from before, and as long as rows are left of a table that
 was dropped and made again. It warns where the table was folded by other rules than those of the registry, and a replay would
 make another table. It also warns of a table that is declared portable, and that some readers cannot read.
@@ -8,26 +9,32 @@ make another table. It also warns of a table that is declared portable, and that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.defs.checks.result import check_result
+from cdc_assets.defs.checks.result import check_result, evaluation_of
 from cdc_assets.defs.keys import key_of_check
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.schema_ledger import ledger_of, rows_up_to, rows_without_value
 from cdc_assets.tables.portability import portability_findings
 from cdc_assets.tables.replay_offer import replay_offer
 from spark.schema.column_ledger import ColumnLedger, diff, place_of
 
+if TYPE_CHECKING:
+    from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
+
 NAME = "schema"
 WARN = dg.AssetCheckSeverity.WARN
 DESCRIPTION = (
-    "The table's schema and when it changed; warns while older rows lack a value that the source may have, when rows were folded "
-    "by other rules than the registry has now, and when a table that is declared portable has features that some readers lack."
+    "The table's schema and when it changed; red when a change keeps the table from being folded. Warns while older rows lack a "
+    "value that the source may have, when rows were folded by other rules than the registry has now, and when a table that is "
+    "declared portable has features that some readers lack."
 )
 
 
@@ -36,17 +43,38 @@ def schema_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
     return key_of_check(NAME, "silver", source, table)
 
 
-def schema_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckResult:
-    """From the ledger in the table."""
+def schema_result(lake: str, source: BaseSource, table: Table, refusal: str = "") -> dg.AssetCheckResult:
+    """From the ledger in the table; `refusal`: why no run can fold it (tables.fold_refusals)."""
     path, key = names.silver_path(lake, source, table), schema_key(source, table)
     ledger = ledger_of(path)
     if ledger is None or not ledger.history:
         return check_result(key, True, "there is no table yet, or none with a schema ledger", {}, severity=WARN)
+    if refusal:
+        return check_result(key, False, f"silver stands, no run can fold it: {refusal}", _metadata(ledger))
     found = [*_rows_from_before(source, table, path, ledger), *filter(None, [replay_offer(lake, source, table, ledger)])]
     found += portability_findings(lake, source, table)
     last = ledger.history[-1]
     what = "; ".join(found) or f"schema {last.version} since {last.at}: {'; '.join(diff(last))}"
     return check_result(key, not found, what, _metadata(ledger), severity=WARN)
+
+
+def schema_news(
+    instance: dg.DagsterInstance, lake: str, source: BaseSource, tables: Sequence[Table], refusals: Mapping[TableId, str]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """What Dagster does not know of tables that a run has folded, or could not: those that stand now, and those that go on."""
+    keys = [schema_key(source, table) for table in tables]
+    latest = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    for key, table in zip(keys, tables, strict=True):
+        refusal, last = refusals.get(table.id, ""), _evaluation(latest.get(key))
+        stood = last is not None and not last.passed and last.severity == dg.AssetCheckSeverity.ERROR
+        if refusal or stood:
+            yield evaluation_of(schema_result(lake, source, table, refusal))
+
+
+def _evaluation(record: AssetCheckExecutionRecord | None) -> dg.AssetCheckEvaluation | None:
+    event = record.event if record is not None else None
+    found = event.get_dagster_event().event_specific_data if event is not None and event.is_dagster_event else None
+    return found if isinstance(found, dg.AssetCheckEvaluation) else None
 
 
 def _rows_from_before(source: BaseSource, table: Table, path: str, ledger: ColumnLedger) -> Iterator[str]:

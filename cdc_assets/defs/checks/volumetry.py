@@ -5,7 +5,7 @@
 | connector | connector_running | the connector and every task run |
 | bronze | record_parity | committed records: topic = mirror = bronze, by count and digest |
 | silver | reconciled | every row: source = silver, at one position of the source's log (docs/explanation/reconciliation.md) |
-| silver | schema | the table's schema and its changes (defs/checks/schema.py; it only warns) |
+| silver | schema | the table's schema and its changes; red where no run can fold it (defs/checks/schema.py) |
 | backup | manifest_parity | manifests, objects and bronze |
 
 A source of topics has no connector to check, and like one whose database is not asked no rows to compare with.
@@ -40,6 +40,7 @@ from cdc_assets.reconcile.standby import compare_as_declared
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
+from cdc_assets.tables.fold_refusals import refusals_now
 from cdc_assets.volumetry.measure import Previous, measure_transport
 
 _DESCRIPTIONS = {
@@ -103,9 +104,10 @@ def _build_step(source: BaseSource, layer: str, keys: list[dg.AssetCheckKey]) ->
             yield from _bronze(platform, source, tables, _previous(context.instance, source, tables))
         elif layer == "silver":
             yield from _silver(context.instance, platform, source, tables)
-            for table in source.tables:
-                if schema_key(source, table) in wanted:
-                    yield schema_result(platform.lake, source, table)
+            of_schema = [table for table in source.tables if schema_key(source, table) in wanted]
+            refusals = refusals_now(platform, source, of_schema)
+            for table in of_schema:
+                yield schema_result(platform.lake, source, table, refusals.get(table.id, ""))
         else:
             _without_copies(context, platform, source)
             # A store is waited for more than worked with.

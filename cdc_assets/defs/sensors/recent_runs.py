@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
+from cdc_assets import names
+from cdc_assets.defs.jobs import MENDING_JOBS
 from cdc_assets.names import SOURCE_TAG
 from cdc_assets.registry.models import BaseSource
 
@@ -63,14 +65,33 @@ def run_under_way(instance: dg.DagsterInstance, job: str) -> str | None:
 def failure_pauses(instance: dg.DagsterInstance, source: BaseSource, *, now: float) -> dict[SensorRuns, dict[str, float]]:
     """`{kind of run: {table: seconds to wait}}` of the tables that the newest of their runs left without its layer.
 
-    5, 10, 20 … at most 300 after failures one after the other; 0 when the time has passed. A table that a failed run has
-    brought to its layer did not fail.
+    5, 10, 20 … at most 300 after failures one after the other; 0 when the time has passed, or somebody has acted since: by a
+    command that changes something, or a job that mends. A table that a failed run has brought to its layer did not fail.
     """
     records = instance.get_run_records(filters=RunsFilter(tags={SOURCE_TAG: source.name}), limit=_RUNS_LOOKED_AT)
-    return {kind: _pauses(instance, records, kind, now=now) for kind in (CARRIED, BACKED_UP)}
+    ends = {kind: _pause_ends(instance, records, kind, now=now) for kind in (CARRIED, BACKED_UP)}
+    paused = any(end > now for of_kind in ends.values() for _, end in of_kind.values())
+    acted = _last_act(instance) if paused else 0.0
+    return {
+        kind: {table: 0.0 if acted > failed else max(0.0, end - now) for table, (failed, end) in of_kind.items()}
+        for kind, of_kind in ends.items()
+    }
 
 
-def _pauses(instance: dg.DagsterInstance, records: Sequence[dg.RunRecord], kind: SensorRuns, *, now: float) -> dict[str, float]:
+def _last_act(instance: dg.DagsterInstance) -> float:
+    """When somebody last did what may mend a table: in epoch seconds, 0 for never."""
+    # Each command that changes something is an observation (cli/command_log), whatever host it ran on.
+    told = instance.fetch_observations(dg.AssetKey(names.COMMANDS), limit=1).records
+    jobs = [
+        instance.get_run_records(RunsFilter(job_name=job, statuses=[DagsterRunStatus.SUCCESS]), limit=1) for job in MENDING_JOBS
+    ]
+    return max([0.0, *(record.timestamp for record in told), *(run.end_time or 0.0 for runs in jobs for run in runs)])
+
+
+def _pause_ends(
+    instance: dg.DagsterInstance, records: Sequence[dg.RunRecord], kind: SensorRuns, *, now: float
+) -> dict[str, tuple[float, float]]:
+    """By table when it failed last, and when its pause ends."""
     failures: Counter[str] = Counter()
     ended: dict[str, float] = {}
     settled: set[str] = set()
@@ -85,7 +106,7 @@ def _pauses(instance: dg.DagsterInstance, records: Sequence[dg.RunRecord], kind:
             ended.setdefault(table, record.end_time or now)
         settled |= tables - missed
     pauses = {t: min(_FIRST_PAUSE_SECONDS * 2 ** (n - 1), _LONGEST_PAUSE_SECONDS) for t, n in failures.items()}
-    return {table: max(0.0, ended[table] + pause - now) for table, pause in pauses.items()}
+    return {table: (ended[table], ended[table] + pause) for table, pause in pauses.items()}
 
 
 def _tables_in(layer: str, instance: dg.DagsterInstance, run_id: str) -> set[str]:

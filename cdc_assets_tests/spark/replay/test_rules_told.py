@@ -5,28 +5,13 @@ Events of a topic, the registry's file, Dagster's check, the command; delta-rs r
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import dagster as dg
 import pytest
-import yaml
-from typer.testing import CliRunner
 
-from cdc_assets import names
-from cdc_assets.cli import app
-from cdc_assets.defs.checks.schema import schema_key
-from cdc_assets.defs.checks.volumetry import build_volumetry_checks
-from cdc_assets.registry.models import BaseSource
-from cdc_assets.registry_files.loader import load_source
-from cdc_assets.resources.delta_log import bronze_committed
-from cdc_assets.resources.platform import Platform
-from cdc_assets.silver.fold_tables import fold_table
-from cdc_assets.tables.source_catalogue import catalogue_of
 from cdc_assets_tests.support.declared import declare
-from cdc_assets_tests.support.lake.capture import Record
+from cdc_assets_tests.support.lake.declared_table import WIDE, DeclaredTable
 from cdc_assets_tests.support.lake.declared_topic import SOURCE
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from cdc_assets_tests.support.lake.versions import sent
@@ -36,67 +21,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.all
 
-WIDE = {"id": "integer not null", "v": "text", "note": "text"}
 FIRST = [
     sent(0, 0, 1, "one", "n", "c"),
     sent(1, 1, 2, "two", "n", "c"),
     sent(2, 2, 1, "one", "noted", "u"),
     sent(3, 3, 2, None, None, "d"),
 ]
-
-
-@dataclass
-class DeclaredTable:
-    """`t` of the source `source`: folded as it is declared."""
-
-    file: Path
-    lake: Lake
-    source: BaseSource = field(init=False)
-
-    def declare(self, **more: Any) -> None:
-        text = yaml.safe_load(SOURCE)
-        text["tables"][0] |= {"columns": WIDE, **more}
-        self.file.write_text(yaml.safe_dump(text))
-        self.source = load_source(self.file)
-
-    @property
-    def path(self) -> str:
-        return names.silver_path(Platform().lake, self.source, self.source.tables[0])
-
-    @property
-    def past(self) -> str:
-        return names.history_path(Platform().lake, self.source, self.source.tables[0])
-
-    def send(self, *records: Record) -> None:
-        """And an ordinary run."""
-        if records:
-            self.lake.put("t", *records)
-            self.lake.append(self.lake.all_of("t"))
-        platform, (table,) = Platform(), self.source.tables
-        committed = bronze_committed(self.lake.bronze_path)
-        assert committed is not None
-        fold_table(platform, self.source, table, catalogue_of(platform, self.source, [table])[table.id], committed.version, None)
-
-    def check(self) -> tuple[bool, str]:
-        """As Dagster has it: whether it passed, and what it said."""
-        key, checks = schema_key(self.source, self.source.tables[0]), build_volumetry_checks(self.source)
-        with dg.DagsterInstance.ephemeral() as instance:
-            selection, resources = dg.AssetSelection.checks(key), {"platform": Platform()}
-            run = dg.materialize(checks, selection=selection, instance=instance, resources=resources)
-        (found,) = run.get_asset_check_evaluations()
-        assert (run.success, found.severity) == (True, dg.AssetCheckSeverity.WARN)
-        return found.passed, found.description or ""
-
-    def offered(self) -> str:
-        """What the check says where it warns."""
-        passed, said = self.check()
-        assert not passed, said
-        return said
-
-    def replay(self, *words: str) -> Any:
-        result = CliRunner().invoke(app, ["replay", "source", "t", *words, "-o", "json"])
-        assert result.exit_code == 0, (result.output, result.exception)
-        return json.loads(result.stdout)
 
 
 @pytest.fixture

@@ -1,0 +1,149 @@
+"""A topic that its mirror does not carry stands by itself: the other tables, and the other sources, are waited for and come."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from cdc_assets.defs.assets import mirrors
+from cdc_assets.defs.platform_resource import PlatformResource
+from cdc_assets.errors import CaughtUpTimeoutError, TableFailuresError
+from cdc_assets.registry.models import Source
+from cdc_assets.resources.platform import Platform
+from cdc_assets.volumetry import caught_up, log_position
+from cdc_assets.volumetry.caught_up import wait_caught_up
+from cdc_assets.volumetry.log_position import CarriedPlace, LogPosition, TopicsStandError, carry_to_lake
+from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
+from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
+
+RECORD = (b"k", b"{}")
+RUNS = SimpleNamespace(running=True, state="RUNNING", failed=False, trace=[], tasks=["RUNNING"])
+STOPPED = SimpleNamespace(running=False, state="STOPPED", failed=False, trace=[], tasks=[])
+GOOD, BAD = "shop.public.orders", "shop.public.secret"
+
+
+class Mirror:
+    """MirrorMaker, which may read one of two topics; its connector runs from some look on."""
+
+    url = "http://mirror"
+
+    def __init__(self, starts: int = 0) -> None:
+        self.looks, self.starts, self.copied = 0, starts, {GOOD: 2}
+
+    def offsets(self, name: str) -> list[dict[str, Any]]:
+        return [{"partition": {"topic": t, "partition": 0}, "offset": {"offset": at}} for t, at in self.copied.items()]
+
+    def status(self, name: str) -> Any:
+        self.looks += 1
+        return RUNS if self.looks > self.starts else STOPPED
+
+
+@pytest.fixture
+def source() -> Source:
+    database = {"kind": "postgresql", "host": "db", "dbname": "d", "user": "u", "password": {"secret": "p"}}
+    tables = [{"name": "public.orders"}, {"name": "public.secret"}]
+    return Source.model_validate({"source": "shop", "database": database, "tables": tables})
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mirror:
+    core = FakeKafka({name: FakeTopic("id", {0: [RECORD] * 3}) for name in (GOOD, BAD)})
+    lake, found = FakeKafka({f"core.{GOOD}": FakeTopic("id", {0: [RECORD] * 3})}), Mirror()
+    for name, answer in {"core_kafka": core, "lake_kafka": lake, "lake_connect": found, "core_connect": found}.items():
+        monkeypatch.setattr(Platform, name, lambda *_, answer=answer: answer)
+    monkeypatch.setattr(Platform, "database_if_any", lambda *_: object())
+    monkeypatch.setattr(log_position, "_carry_to_core", lambda _: CarriedPlace("0/1", None))
+    monkeypatch.setattr(log_position, "_FIRST_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(log_position, "_LONGEST_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(log_position, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(log_position, "_TOLD_SECONDS", 0.05)
+    monkeypatch.setattr(log_position, "_STANDS_SECONDS", 0.15)
+    append_bronze(tmp_path / "lake/bronze/shop", f"core.{GOOD}", "orders", "id", 0, 3, version=0)
+    write_silver(tmp_path / "lake/silver/shop/orders", f"core.{GOOD}", "orders", "id", 3)
+    return found
+
+
+def test_it_is_named_with_what_to_look_at_and_the_others_have_their_position(source: Source, mirror: Mirror) -> None:
+    said: list[str] = []
+    with pytest.raises(TopicsStandError) as stands:
+        carry_to_lake(Platform(), source, deadline=30, say=said.append)
+    assert stands.value.topics == {BAD}
+    assert (stands.value.position.lsn, stands.value.position.offsets) == ("0/1", {f"core.{GOOD}": {0: 3}})
+    assert all(f"nothing new of {BAD} has come" in line and f"create and write core.{BAD} here?" in line for line in said)
+    assert said
+
+
+def test_a_connector_that_does_not_run_is_waited_for(source: Source, mirror: Mirror) -> None:
+    """It says what it needs; that its topics stand is no news then."""
+    mirror.starts = 10_000
+    said: list[str] = []
+    with pytest.raises(CaughtUpTimeoutError, match=r"shop-mirror did not follow; .*shop-mirror is STOPPED") as ended:
+        carry_to_lake(Platform(), source, deadline=1, say=said.append)
+    assert not isinstance(ended.value, TopicsStandError)
+    assert {*said} == {"connector shop-mirror is STOPPED: ./cdc resume shop-mirror"}
+
+
+def test_one_that_goes_on_slowly_does_not_stand(source: Source, mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, more = time.monotonic(), [{GOOD: 2}, {GOOD: 2, BAD: 0}, {GOOD: 2, BAD: 1}, {GOOD: 2, BAD: 2}]
+    monkeypatch.setattr(
+        Platform, "lake_kafka", lambda *_: FakeKafka({f"core.{t}": FakeTopic("id", {0: [RECORD] * 3}) for t in (GOOD, BAD)})
+    )
+
+    def offsets(name: str) -> list[dict[str, Any]]:
+        mirror.copied = more[min(3, int((time.monotonic() - began) / 0.1))]
+        return Mirror.offsets(mirror, name)
+
+    monkeypatch.setattr(mirror, "offsets", offsets)
+    assert carry_to_lake(Platform(), source, deadline=30).offsets == {f"core.{t}": {0: 3} for t in (GOOD, BAD)}
+
+
+def test_the_mirror_of_the_others_is_materialized(
+    source: Source, mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied = SimpleNamespace(name="shop-mirror", summary="unchanged", status=None)
+    for name, answer in {"judge_source": None, "bring_connector": applied, "of_applied": {}, "of_status": {}}.items():
+        monkeypatch.setattr(mirrors, name, lambda *_, answer=answer: answer)
+    monkeypatch.setattr(mirrors, "mirror_config", lambda _: {})
+    asset = mirrors.build_mirror_assets(source)
+    platform = PlatformResource(lake_root=str(tmp_path / "lake"))
+    done = dg.materialize([asset], resources={"platform": platform}, raise_on_error=False)
+    assert not done.success
+    assert [event.asset_key for event in done.get_asset_materialization_events()] == [
+        dg.AssetKey(["mirror", "shop", "mirror_orders"])
+    ]
+    (failure,) = done.filter_events(lambda event: event.is_step_failure)
+    error = failure.step_failure_data.error
+    assert f"nothing new of {BAD} has come to the lake" in str(error.cause or error)
+
+
+def test_whoever_waits_for_all_has_the_others_and_is_told(
+    source: Source, mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two sources one has a topic that stands; a third one's connector brings nothing at all."""
+    monkeypatch.setenv("CDC_LAKE", str(tmp_path / "lake"))
+    annex, away = (source.model_copy(update={"source": name}) for name in ("annex", "away"))
+    reached = LogPosition("m", "0/1", {})
+
+    def carry(_: object, asked: Source, **__: object) -> LogPosition:
+        if asked.name == "away":
+            raise CaughtUpTimeoutError("away-capture has failed")
+        if asked.name == "annex":
+            return reached
+        raise TopicsStandError("the topic stands", {BAD}, LogPosition("m", "0/1", {f"core.{GOOD}": {0: 3}}))
+
+    monkeypatch.setattr(caught_up, "carry_or_tell", carry)
+    monkeypatch.setattr(caught_up, "_silent_tables", lambda *_, **__: ())
+    said: list[str] = []
+    with pytest.raises(TableFailuresError, match="all others are done") as failed:
+        wait_caught_up(Platform(), (away, source, annex), timeout=30, say=said.append)
+    gone = "away-capture has failed"
+    assert failed.value.failures == {"shop/secret": "the topic stands", "away/orders": gone, "away/secret": gone}
+    assert sorted(said) == [
+        f"away/2 tables: nobody waits for it any more: {gone}",
+        "shop/secret: nobody waits for it any more: the topic stands",
+    ]
