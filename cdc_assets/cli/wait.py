@@ -39,19 +39,16 @@ def wait(
 ) -> None:
     """Wait for the lake to hold what the sources hold now. Exit 1 when it takes longer than --timeout.
 
-    It names the place of the source's log up to which silver is complete. A place that has no name is an error.
+    It names the place of the source's log up to which silver is complete. A place that has no name is an error. A table that
+    no later run can fold is told at once. The command waits for the others, and ends with 1.
 
     The command waits for histories (`history: scd2`) as well. With -o json it names a version of each silver table and
     history that is complete up to the source's position. Readers of several tables read these versions.
-
-    A table that no later run can fold is told at once. The command waits for the others, and ends with 1.
     """
     from cdc_assets.resources.platform import Platform
 
     chosen = choose(load_sources(settings.sources_folder()), sources)
-    if news := dagster_news():
-        # What Dagster does not know is never carried: said now, and not when the time is over.
-        print(f"cdc: {news}", file=sys.stderr, flush=True)
+    _tell_news()
     platform, started, reasons = Platform(), time.monotonic(), _Reasons()
     with status(f"waiting for {', '.join(source.name for source in chosen)}") as say:
 
@@ -59,8 +56,8 @@ def wait(
             say(f"{time.monotonic() - started:.0f} s, behind: {_some_of(behind)}" if behind else "caught up")
             reasons.look(behind)
 
+        awaited = Awaited(backup, named=True, refusals=refusals_now)
         try:
-            awaited = Awaited(backup, named=True, refusals=refusals_now)
             reached = wait_caught_up(platform, chosen, timeout=timeout, awaited=awaited, progress=progress, say=reasons.tell)
         except CaughtUpTimeoutError as error:
             reasons.look(reasons.behind, now=True)
@@ -72,6 +69,12 @@ def wait(
     else:
         _print_reached(chosen, reached)
         print(f"caught up after {seconds} s")
+
+
+def _tell_news() -> None:
+    """What Dagster does not know is never carried: said now, and not when the time is over."""
+    if news := dagster_news():
+        print(f"cdc: {news}", file=sys.stderr, flush=True)
 
 
 def _print_versions(

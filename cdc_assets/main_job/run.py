@@ -78,12 +78,7 @@ def run_main_job(
             if behind:
                 failed.look()
 
-        try:
-            once = _Once(console)
-            wait_caught_up(platform, carried, timeout=_CATCH_UP_TIMEOUT, awaited=_AWAITED, progress=progress, say=once)
-        except TableFailuresError as error:
-            console.print(str(error), **_RED)
-            well = False
+        well = _wait(console, platform, carried, progress) and well
         say("counting every link of every chain")
         counted = _count_links(console, platform, sources)
     return _print_links(tables, platform, sources, arrivals.reached, counted) and well
@@ -105,6 +100,19 @@ def _transport(console: Console, sources: tuple[BaseSource, ...]) -> tuple[tuple
         console.print(f"{error}\nthe others go on: {', '.join(source.name for source in carried)}", **_RED)
         return carried, False
     return sources, True
+
+
+def _wait(
+    console: Console, platform: Platform, sources: tuple[BaseSource, ...], progress: Callable[[tuple[Behind, ...]], None]
+) -> bool:
+    """Until all is caught up that nothing keeps from it; whether that was all."""
+    once = _Once(console)
+    try:
+        wait_caught_up(platform, sources, timeout=_CATCH_UP_TIMEOUT, awaited=_AWAITED, progress=progress, say=once)
+    except TableFailuresError as error:
+        console.print(str(error), **_RED)
+        return False
+    return True
 
 
 class _Once:

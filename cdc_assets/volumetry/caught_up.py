@@ -71,9 +71,8 @@ def wait_caught_up(
 ) -> dict[str, LogPosition]:
     """Block until everything that the sources had committed before the call is in silver, in histories (and in the backup).
 
-    `progress` is told after each look which tables are behind, `say` what stands in the way, and that more than once.
-
-    A table that stands is told at once, and the others are waited for. Sources are asked side by side.
+    `progress` is told after each look which tables are behind, `say` what stands in the way, and that more than once. A table
+    that stands is told at once, and the others are waited for. Sources are asked side by side.
 
     Raises:
         NoPlaceError: a position was to be named, and has no name.
@@ -84,21 +83,16 @@ def wait_caught_up(
     unheard = {source.name: _silent_tables(platform, source, listed=awaited.listed) for source in sources}
     standing = _Standing(platform, awaited.refusals, say)
     positions = standing.carry(sources, awaited, until)
+    carried = [source for source in sources if source.name in positions]
     waiting: set[tuple[str, str]] | None = None
     while True:
-        behind = tuple(
-            late
-            for source in sources
-            if source.name in positions
-            for late in (
-                *_behind_source(platform, source, unheard, say),
-                *behind_position(platform, source, positions[source.name], with_backup=awaited.backup, only=waiting),
-            )
-        )
-        behind = standing.without(sources, behind)
+        behind = [late for source in carried for late in _behind_source(platform, source, unheard, say)]
+        for source in carried:
+            behind += behind_position(platform, source, positions[source.name], with_backup=awaited.backup, only=waiting)
+        behind = standing.without(carried, behind)
         # A position that was reached stays reached.
         waiting = {(late.source, late.table) for late in behind}
-        progress(behind)
+        progress(tuple(behind))
         if not behind:
             standing.end()
             return positions
@@ -144,7 +138,7 @@ class _Standing:
                 self._note(source, source.tables, str(errors[source.name]))
         return {name: each for name, each in found.items() if isinstance(each, LogPosition)}
 
-    def without(self, sources: Sequence[BaseSource], behind: Sequence[Behind]) -> tuple[Behind, ...]:
+    def without(self, sources: Sequence[BaseSource], behind: Sequence[Behind]) -> list[Behind]:
         """Those that may still come. A source is asked now and then for tables that silver is behind with."""
         folded = [late for late in behind if late.layer in ("silver", "history")]
         if folded and time.monotonic() > self._next:
@@ -156,7 +150,7 @@ class _Standing:
                     if table.id in found:
                         self._note(source, [table], found[table.id])
             self._next = time.monotonic() + _REFUSALS_SECONDS
-        return tuple(late for late in behind if (late.source, late.table) not in self._reasons)
+        return [late for late in behind if (late.source, late.table) not in self._reasons]
 
     def end(self) -> None:
         """All others are there.
