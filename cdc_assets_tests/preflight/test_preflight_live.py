@@ -184,7 +184,7 @@ def test_publication_against_the_registry(cdc: Cdc, database: psycopg.Connection
     assert (finding["level"], finding["safe"]) == ("fail", True)
     assert "odd.We'ird" in str(finding["message"])
     assert found(cdc, "publication_operations")["level"] == "fail"
-    assert found(cdc, "publication_extra")["mend"] == 'ALTER PUBLICATION "cdc_flight" DROP TABLE "odd"."stranger"'
+    assert found(cdc, "publication_extra")["mend"] == "take them in: cdc onboard flight odd.stranger"
     cdc("preflight", "flight", "--fix")
     rows = database.execute("SELECT tablename FROM pg_publication_tables WHERE pubname = 'cdc_flight'").fetchall()
     assert {row[0] for row in rows} == {"We'ird", "stranger"}
