@@ -92,6 +92,7 @@ _MIRROR = (
     _Meaning(r"(key|value|header)\.converter", "the copies, headers too, would not be the bytes of their topics", "wrong"),
     _Meaning("topics", "which topics it copies"),
     _Meaning(r"topics\.exclude", "which topics it leaves out", "none"),
+    _Meaning("heartbeats.replication.enabled", "a table called heartbeats of any source would be copied by this mirror too"),
     _Meaning("refresh.topics.interval.seconds", "how long a new topic waits for its copy", "none"),
     _Meaning(r"offset-syncs\..*", "MirrorMaker's own topic of offsets, on one cluster or the other", "none"),
     _Meaning(r"(source|target)\.cluster\..*", "how it reaches the clusters", "none"),

@@ -38,6 +38,8 @@ def mirror_config(source: BaseSource) -> dict[str, str]:
         "sync.topic.acls.enabled": "false",
         "sync.topic.configs.enabled": "true",
         "refresh.topics.interval.seconds": "5",
+        # Else each mirror copies every topic `heartbeats` of the cluster, also a table's of another source, once more.
+        "heartbeats.replication.enabled": "false",
         "consumer.isolation.level": "read_committed",
         "consumer.auto.offset.reset": "earliest",
         "exactly.once.support": "required",

@@ -40,7 +40,7 @@ class PostgresEpoch:
         starts, table = StartsTable(self._database), names.starts_table(self._source)
         memory.seen = SeenStarts(ends=ends_in_core(platform, self._source))
         starts.forget(table, starts.read(table))
-        remember(self._incarnation, self._source, memory, facts)
+        remember(self._incarnation, self._source, memory, facts, opens_epoch=True)
 
     @property
     def _incarnation(self) -> IncarnationDatabase:

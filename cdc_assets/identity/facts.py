@@ -1,5 +1,5 @@
 """What tells one incarnation of a PostgreSQL server from another: identifier, timeline and its history, end of the log, slot,
-and a witness: a row of ours that is written anew at each look, so that a server restored to a moment before shows an older one.
+and a witness: rows of ours that count the looks, so that a server restored to a moment before counts fewer.
 
 Positions of the log alone cannot tell: once a restored server has written more than was lost, its log is as long as before.
 https://www.postgresql.org/docs/18/protocol-replication.html (IDENTIFY_SYSTEM, TIMELINE_HISTORY: for any role that may replicate)
@@ -31,12 +31,38 @@ SELECT (SELECT system_identifier::text FROM pg_control_system()),
 """
 
 
+# Whether a look may write the witness: into its table, or by making it.
+_WRITABLE = """
+SELECT NOT pg_is_in_recovery() AND CASE
+  WHEN to_regclass(%(table)s) IS NOT NULL
+    THEN has_table_privilege(to_regclass(%(table)s), 'INSERT') AND has_table_privilege(to_regclass(%(table)s), 'UPDATE')
+  WHEN to_regnamespace(%(schema)s) IS NOT NULL THEN has_schema_privilege(to_regnamespace(%(schema)s)::oid, 'CREATE')
+  ELSE has_database_privilege(current_database(), 'CREATE') END
+"""
+_EPOCHS, _OLD_TOKEN = 0, 1
+FIRST_HOME, LAST_HOME = 2, 2**31 - 1
+"""Numbers of homes: what an `int` of PostgreSQL has left."""
+
+
+@dataclass(frozen=True)
+class WitnessRows:
+    """The rows of `cdc_assets.witness_<source>`, `(id int, token text)`, which several homes share.
+
+    `looks`: by the number of a home, how often it has looked. `epochs` (row 0): how often a home has taken another server for
+    the one that is read. `token` (row 1): what a release before this one wrote, as one row for all homes.
+    """
+
+    looks: Mapping[int, int] = field(default_factory=dict)
+    epochs: int = 0
+    token: str | None = None
+
+
 @dataclass(frozen=True)
 class ServerFacts:
     """A server as it is now. Log positions are numbers of bytes.
 
     `wal` is the end of its log, `forks` where each earlier timeline was left, `slot` the row of pg_replication_slots (None: there
-    is none). `witness` is the row that the last look wrote; None: there is none; `writable`: a look may write one.
+    is none). `witness` is what the looks have written; None: there is no table; `writable`: a look may write it.
     """
 
     system: str
@@ -44,7 +70,7 @@ class ServerFacts:
     wal: int
     forks: Mapping[int, int] = field(default_factory=dict)
     slot: Mapping[str, Any] | None = None
-    witness: str | None = None
+    witness: WitnessRows | None = None
     writable: bool = True
 
 
@@ -63,26 +89,38 @@ class IncarnationDatabase(PostgresDatabase):
             except DatabaseError:
                 (system, timeline, wal), forks = connection.execute(_BY_SQL).fetchone(), {}
             found = connection.execute(_SLOT, [slot]).fetchone()
-            standby = connection.execute("SELECT pg_is_in_recovery()").fetchone()[0]
-            told = _token(connection, witness)
-        return ServerFacts(system, timeline, wal, forks, found[0] if found else None, told, writable=not standby)
+            place = {"table": double_quote(*witness), "schema": double_quote(witness.schema)}
+            writable = connection.execute(_WRITABLE, place).fetchone()[0]
+            told = _witness(connection, witness)
+        return ServerFacts(system, timeline, wal, forks, found[0] if found else None, told, writable=writable)
 
-    def write_witness(self, table: TableId, token: str) -> bool:
-        """Let the row be this one; False where the role may not make the table."""
+    def count_look(self, table: TableId, home: int, looks: int) -> int | None:
+        """One look more of this home, which remembers so many; how many there are now. None: the role may not make the table.
+
+        What is counted only rises: of two copies of a home neither sees fewer than it has counted.
+        """
+        return self._count(table, home, looks)
+
+    def count_epoch(self, table: TableId, epochs: int) -> int | None:
+        """One epoch more, as `count_look`: every home that looks next takes this server for the one that is read."""
+        return self._count(table, _EPOCHS, epochs)
+
+    def _count(self, table: TableId, row: int, known: int) -> int | None:
         from psycopg import errors, sql
 
         name = sql.Identifier(*table)
         with self.connection() as connection:
             try:
-                connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(table.schema)))
-                connection.execute(
-                    sql.SQL("CREATE TABLE IF NOT EXISTS {} (id int PRIMARY KEY, token text NOT NULL)").format(name)
+                if connection.execute("SELECT to_regclass(%s)", [double_quote(*table)]).fetchone()[0] is None:
+                    _create(connection, table)
+                statement = sql.SQL(
+                    "INSERT INTO {0} VALUES (%s, %s) ON CONFLICT (id) DO UPDATE "
+                    "SET token = 1 + greatest({0}.token::bigint, excluded.token::bigint - 1) RETURNING token::bigint"
                 )
+                found = connection.execute(statement.format(name), [row, str(known + 1)]).fetchone()
             except errors.InsufficientPrivilege:
-                return False
-            statement = "INSERT INTO {} VALUES (1, %s) ON CONFLICT (id) DO UPDATE SET token = excluded.token"
-            connection.execute(sql.SQL(statement).format(name), [token])
-        return True
+                return None
+        return int(found[0])
 
     def _identify(self) -> tuple[str, int, int, dict[int, int]]:
         import psycopg
@@ -108,13 +146,24 @@ class IncarnationDatabase(PostgresDatabase):
             raw.finish()
 
 
-def _token(connection: Any, table: TableId) -> str | None:
+def _create(connection: Any, table: TableId) -> None:
+    from psycopg import sql
+
+    # CREATE SCHEMA asks for the right on the database, also where the schema is there.
+    if connection.execute("SELECT to_regnamespace(%s)", [double_quote(table.schema)]).fetchone()[0] is None:
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(table.schema)))
+    columns = "(id int PRIMARY KEY, token text NOT NULL)"
+    connection.execute(sql.SQL(f"CREATE TABLE IF NOT EXISTS {{}} {columns}").format(sql.Identifier(*table)))
+
+
+def _witness(connection: Any, table: TableId) -> WitnessRows | None:
     from psycopg import sql
 
     if connection.execute("SELECT to_regclass(%s)", [double_quote(*table)]).fetchone()[0] is None:
         return None
-    row = connection.execute(sql.SQL("SELECT token FROM {} WHERE id = 1").format(sql.Identifier(*table))).fetchone()
-    return row[0] if row else None
+    rows = dict(connection.execute(sql.SQL("SELECT id, token FROM {}").format(sql.Identifier(*table))).fetchall())
+    looks = {home: int(count) for home, count in rows.items() if home >= FIRST_HOME}
+    return WitnessRows(looks, int(rows.get(_EPOCHS, 0)), rows.get(_OLD_TOKEN))
 
 
 def forks(history: str) -> dict[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from cdc_assets.identity.facts import ServerFacts, lsn_bytes, lsn_text
+from cdc_assets.identity.facts import ServerFacts, WitnessRows, lsn_bytes, lsn_text
 from cdc_assets.identity.memory import Known
 
 Kind = Literal["same", "continued", "other"]
@@ -26,20 +26,41 @@ def server_verdict(
     `stored` is the same as `reached`, asked for behind `facts`: not before its slot was looked at.
 
     What cannot be shown to go on without a hole is `other`: a table read again too often costs time, a hole costs rows.
+    A home that remembers the server of an epoch before remembers nothing of this one: another home has opened it.
     """
     if reached > facts.wal:
         text = f"{lsn_text(reached)} has been read, and its log ends at {lsn_text(facts.wal)}: it was restored, or is another one"
         return Verdict("other", text)
-    if known is None:
+    if known is None or is_of_earlier_epoch(known, facts):
         return _slot(facts, captured=captured, stored=stored)
     if facts.system != known.system:
         return Verdict("other", f"its identifier is {facts.system}, what was read is of {known.system}")
     if facts.timeline != known.timeline:
         return _promotion_verdict(known, facts, reached=reached, captured=captured, stored=stored)
-    if known.tokens and facts.witness not in known.tokens:
-        was = "is gone" if facts.witness is None else "is an older one"
-        return Verdict("other", f"the witness written at the last look ({known.at}) {was}: it was restored to a moment before")
+    if lacks := _lacking_witness(known, facts.witness):
+        return Verdict("other", f"the witness written at the last look ({known.at}) {lacks}: it was restored to a moment before")
     return _slot(facts, captured=captured, stored=stored)
+
+
+def is_of_earlier_epoch(known: Known, facts: ServerFacts) -> bool:
+    """Whether another home has since taken another server for the one that is read."""
+    return facts.witness is not None and facts.witness.epochs > known.epochs
+
+
+def _lacking_witness(known: Known, witness: WitnessRows | None) -> str:
+    """What the rows lack of those that this home wrote; "": nothing. Rows of other homes say nothing."""
+    if not known.looks and not known.tokens:
+        return ""
+    if witness is None:
+        return "is gone"
+    if not known.looks:
+        return "" if witness.token in known.tokens else "is an older one"
+    if witness.epochs < known.epochs:
+        return f"is an older one, with {witness.epochs} epochs of {known.epochs}"
+    looks = witness.looks.get(known.home)
+    if looks is None:
+        return "is gone"
+    return f"is an older one, with {looks} looks of {known.looks}" if looks < known.looks else ""
 
 
 def _promotion_verdict(known: Known, facts: ServerFacts, *, reached: int, captured: bool, stored: int | None) -> Verdict:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from cdc_assets import names
-from cdc_assets.errors import IncarnationError
+from cdc_assets.errors import CdcAssetsError, IncarnationError
 from cdc_assets.identity.judge import Verdict
 from cdc_assets.identity.memory import Known
 from cdc_assets.kinds import kind_of
@@ -27,6 +28,15 @@ def verdict(
     part = kind_of(source).incarnation
     found: Verdict = part.load()(platform, source, offsets, known) if part else Verdict("same")
     return found
+
+
+def note_server(platform: Platform, source: CapturedSource) -> None:
+    """Remember the server as it is now, with its witness: a restore to a moment after this will be told.
+
+    `preflight` writes nothing; who looks with a rhythm notes besides. A server that cannot be asked is preflight's to tell.
+    """
+    with suppress(CdcAssetsError):
+        verdict(platform, source)
 
 
 def refuse_other(platform: Platform, source: BaseSource) -> None:

@@ -2,7 +2,7 @@
 
     $CDC_HOME/incarnations/<source>.json  {"known": {…} | null, "opening": {…} | null, "seen": {…}}
 
-`tokens` are the witness's last row and the one that is about to be written: a crash between the two is no restore.
+`looks` is written behind the witness's row: a crash between the two leaves a row that counts more, which is no restore.
 `bounds` are the ends of the old epoch, once they are known: {topic: {partition: offset}}, `epochs` the new epoch of each topic.
 """
 
@@ -20,12 +20,19 @@ Bounds = dict[str, dict[int, int]]
 
 @dataclass(frozen=True)
 class Known:
-    """The server that was read: its identifier and timeline, the witness, and when that was (UTC)."""
+    """The server that was read: its identifier and timeline, the witness, and when that was (UTC).
+
+    `home` is this home's number in the witness (facts.WitnessRows), `looks` what its row counts at least, `epochs` that of row 0;
+    no `looks`: it has no row. `tokens`: the witness of a release before this one, until the next look.
+    """
 
     system: str
     timeline: int
     tokens: tuple[str, ...]
     at: str
+    home: int = 0
+    looks: int = 0
+    epochs: int = 0
 
 
 @dataclass

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-import uuid
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cdc_assets import names
 from cdc_assets.connectors.first_snapshot import has_place
-from cdc_assets.identity.facts import IncarnationDatabase, ServerFacts, lsn_bytes
-from cdc_assets.identity.judge import Verdict, server_verdict
-from cdc_assets.identity.memory import Bounds, Known, Memory
-from cdc_assets.identity.starts import StartsTable, find_loss
+from cdc_assets.identity.facts import FIRST_HOME, LAST_HOME, IncarnationDatabase, ServerFacts, lsn_bytes
+from cdc_assets.identity.judge import Verdict, is_of_earlier_epoch, server_verdict
+from cdc_assets.identity.memory import Bounds, Known, Memory, SeenStarts
+from cdc_assets.identity.starts import Start, StartsTable, find_loss
 from cdc_assets.kinds import expect
 from cdc_assets.registry.models import Source
 from cdc_assets.registry.postgresql import Database
@@ -28,30 +28,46 @@ Offsets = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class IdentityLook:
-    """`witnessed`: a witness could be written, so that a restore will show however long the log has grown."""
+    """`witnessed`: a witness may be written, so that a restore will show however long the log has grown."""
 
     facts: ServerFacts
     verdict: Verdict
     reached: int
     witnessed: bool = True
+    captured: bool = False
+    """Connect has a place of its connector."""
 
 
 def look(
     platform: Platform, source: Source, offsets: Offsets | None = None, *, slot: str | None = None, known: Known | None = None
 ) -> IdentityLook:
-    """Ask the server, judge, and remember what is as it was; another incarnation is remembered when its epoch is open.
+    """Ask the server and judge; nothing is written anywhere.
 
     `slot`: the one that would send what is behind `offsets`; the connector's without. `known`: the server that has been read,
     where nobody here remembers it.
 
-    Nothing is written to a server of which nothing has been read yet, nor where `offsets` are judged that Connect does not have.
-
     Raises:
         CdcAssetsError: the server, Connect or the lake cannot be asked.
     """
-    # Two looks at once would take each other's witness for an older one.
+    return _look(platform, source)[0] if offsets is None else _judge(platform, source, offsets, slot, known)
+
+
+def look_and_note(platform: Platform, source: Source) -> IdentityLook:
+    """Look, and remember what is as it was, in the server as well; another incarnation is remembered when its epoch is open.
+
+    Nothing is written to a server of which nothing has been read yet.
+
+    Raises:
+        CdcAssetsError: as look.
+    """
     with table_lock("incarnation", source.name, "server"):
-        return _look(platform, source) if offsets is None else _judge(platform, source, offsets, slot, known)
+        found, memory, answered = _look(platform, source)
+        memory.save()
+        StartsTable(expect(source.database, Database)).forget(names.starts_table(source), answered)
+        if found.verdict.kind == "other" or not found.captured:
+            return found
+        database = IncarnationDatabase(expect(source.database, Database))
+        return replace(found, witnessed=remember(database, source, memory, found.facts))
 
 
 def _judge(platform: Platform, source: Source, offsets: Offsets, slot: str | None, known: Known | None) -> IdentityLook:
@@ -63,7 +79,9 @@ def _judge(platform: Platform, source: Source, offsets: Offsets, slot: str | Non
     return IdentityLook(facts, Verdict("other", memory.opening.reason) if memory.opening is not None else found, at)
 
 
-def _look(platform: Platform, source: Source) -> IdentityLook:
+def _look(platform: Platform, source: Source) -> tuple[IdentityLook, Memory, tuple[Start, ...]]:
+    """What is to be remembered of it, and the starts that have been answered, besides."""
+    # The memory before the server: what a look of another process counts meanwhile is more, and no restore.
     database, memory = IncarnationDatabase(expect(source.database, Database)), Memory.of(source.name)
     offsets = platform.core_connect(source.cluster).offsets(names.connector_name(source))
     # Before the server is asked: its log only grows.
@@ -71,21 +89,26 @@ def _look(platform: Platform, source: Source) -> IdentityLook:
     facts = database.facts(names.slot_name(source), names.witness_table(source))
     stored = max(at, log_position(platform.core_connect(source.cluster).offsets(names.connector_name(source))))
     verdict = server_verdict(memory.known, facts, reached=at, captured=has_place(offsets), stored=stored)
+    if memory.known is not None and is_of_earlier_epoch(memory.known, facts):
+        # What was seen is of another log.
+        memory.seen = SeenStarts(ends=ends_in_core(platform, source))
+    answered: tuple[Start, ...] = ()
     if verdict.kind != "other" and offsets:
-        lost = _lost(platform, source, memory, log_position(offsets))
+        lost, answered = _lost(platform, source, memory, log_position(offsets))
         verdict = Verdict("other", lost) if lost else verdict
     if memory.opening is not None:
         verdict = Verdict("other", memory.opening.reason)
-    if verdict.kind == "other" or not has_place(offsets):
-        return IdentityLook(facts, verdict, at)
-    return IdentityLook(facts, verdict, at, witnessed=remember(database, source, memory, facts))
+    captured = has_place(offsets)
+    return IdentityLook(facts, verdict, at, witnessed=facts.writable or not captured, captured=captured), memory, answered
 
 
-def _lost(platform: Platform, source: Source, memory: Memory, read: int) -> str:
-    """What a start of the connector has left out since the last look; "" where nothing is known to be lost."""
+def _lost(platform: Platform, source: Source, memory: Memory, read: int) -> tuple[str, tuple[Start, ...]]:
+    """What a start of the connector has left out since the last look ("": nothing that is known), and the starts that are
+    answered; `memory.seen` is what is to be remembered.
+    """
     seen, table = memory.seen, names.starts_table(source)
     if seen.hole:
-        return seen.hole
+        return seen.hole, ()
     # Before the starts are asked for: what lies behind the ends is of those that are noted later.
     ends, starts = ends_in_core(platform, source), StartsTable(expect(source.database, Database))
     noted = starts.read(table)
@@ -98,9 +121,7 @@ def _lost(platform: Platform, source: Source, memory: Memory, read: int) -> str:
         passed, open_ = passed + done, tuple(start for start in open_ if start not in done)
     if not open_:
         seen.ends, seen.stored = ends, max(seen.stored, read)
-    memory.save()
-    starts.forget(table, passed)
-    return seen.hole
+    return seen.hole, passed
 
 
 def ends_in_core(platform: Platform, source: Source) -> Bounds:
@@ -112,24 +133,30 @@ def _topics(source: Source) -> list[str]:
     return [*(names.topic(source, table) for table in source.tables), names.marker_topic(source)]
 
 
-def remember(database: IncarnationDatabase, source: Source, memory: Memory, facts: ServerFacts) -> bool:
-    """Take this server for the one that is read, with a new witness; False where it may not be written."""
-    token, table = uuid.uuid4().hex, names.witness_table(source)
-    now = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
-    before = () if facts.witness is None else (facts.witness,)
-    memory.known = Known(facts.system, facts.timeline, (*before, token), now)
-    memory.save()
-    written = facts.writable and database.write_witness(table, token)
-    if written:
+def remember(
+    database: IncarnationDatabase, source: Source, memory: Memory, facts: ServerFacts, *, opens_epoch: bool = False
+) -> bool:
+    """Take this server for the one that is read, and count the look there; False where nothing may be written.
+
+    `opens_epoch`: it is another server than the one before; every other home takes it as well.
+    """
+    before, table = memory.known, names.witness_table(source)
+    home = before.home if before is not None and before.home else random.randint(FIRST_HOME, LAST_HOME)
+    epochs = max(before.epochs if before else 0, facts.witness.epochs if facts.witness else 0)
+    looks = database.count_look(table, home, before.looks if before else 0) if facts.writable else None
+    if looks is not None:
+        epochs = (database.count_epoch(table, epochs) or 0) if opens_epoch else epochs
         StartsTable(expect(source.database, Database)).ensure(names.starts_table(source))
-    memory.known = replace(memory.known, tokens=(token,) if written else ())
+    now = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
+    memory.known = Known(facts.system, facts.timeline, (), now, home, looks or 0, epochs)
     memory.save()
-    return written
+    return looks is not None
 
 
 def verdict(platform: Platform, source: Source, offsets: Offsets | None = None, known: Known | None = None) -> Verdict:
-    """Whether its connector may go on from where it is, or from these offsets; `known` as in look."""
-    return look(platform, source, offsets, known=known).verdict
+    """Whether its connector may go on from where it is, which is noted, or from these offsets; `known` as in look."""
+    found = look_and_note(platform, source) if offsets is None else look(platform, source, offsets, known=known)
+    return found.verdict
 
 
 def offsets_at_slot(source: Source, offsets: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

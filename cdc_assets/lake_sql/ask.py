@@ -18,6 +18,7 @@ from cdc_assets.resources.platform import Platform
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 
 def ask(statement: str | None = None, limit: int = 10_000) -> pd.DataFrame:
@@ -44,14 +45,23 @@ def rows_of(source: str, table: str, version: int | None = None) -> pd.DataFrame
     Raises:
         LakeSqlError: there is no such table, or its files of that version are gone.
     """
+    at, read = silver_version(source, table, version)
+    rows = import_duckdb().from_arrow(read).df()
+    rows.attrs["version"] = at
+    return rows
+
+
+def silver_version(source: str, table: str, version: int | None = None) -> tuple[int, pa.Table]:
+    """The version of a silver table (None: the newest) and its rows; sensitive columns are hashes.
+
+    Raises:
+        LakeSqlError: as rows_of.
+    """
     tables, _ = _lake()
     found = next((each for each in tables if each.parts == ("silver", source, table)), None)
     if found is None:
         raise LakeSqlError(f"silver.{source}.{table} is no table of the registry: ask() lists all")
-    at, read = read_version(found, version)
-    rows = import_duckdb().from_arrow(read).df()
-    rows.attrs["version"] = at
-    return rows
+    return read_version(found, version)
 
 
 def _lake() -> tuple[list[LakeTable], Platform]:

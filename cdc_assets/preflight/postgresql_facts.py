@@ -148,6 +148,7 @@ class PostgresFacts:
     """Answers of the queries above; `slot` and `publication` None: there is none of that name.
 
     `captured`: Connect holds an offset of the connector, so the slot has been used and must still be there.
+    `taken_in`: patterns of the tables that a connector reads or is about to (running.patterns_taken_in).
     `open`: transactions that a new slot would wait for. `locked`: who has held a table exclusively for OPEN_SECONDS.
     """
 
@@ -158,6 +159,7 @@ class PostgresFacts:
     captured: bool
     open: Sequence[str] = ()
     locked: Mapping[TableId, Sequence[str]] = field(default_factory=dict)
+    taken_in: Sequence[str] = ()
 
 
 def read_facts(

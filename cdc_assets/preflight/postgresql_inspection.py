@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from cdc_assets import names
@@ -14,7 +15,7 @@ from cdc_assets.preflight.capturable import column_refusals
 from cdc_assets.preflight.finding import Finding, Report, sort_findings
 from cdc_assets.preflight.inspection import report_unreachable
 from cdc_assets.preflight.postgresql_facts import read_facts
-from cdc_assets.preflight.running import ask_connect, incarnation, tables_to_read
+from cdc_assets.preflight.running import ask_connect, incarnation, patterns_taken_in, tables_to_read
 from cdc_assets.preflight.signal_table import signal_finding
 from cdc_assets.registry.models import Source
 from cdc_assets.registry.postgresql import Database
@@ -44,6 +45,7 @@ def _inspect(platform: Platform, database: PostgresDatabase, source: Source, off
             tables=[table.id for table in source.tables],
             offsets=offsets,
         )
+    facts = replace(facts, taken_in=patterns_taken_in(platform, source))
     retained = int(float((facts.slot or {}).get("retained_bytes") or 0))
     figures = {"slot_retained_bytes": retained} if facts.slot else {}
     if facts.slot and facts.slot.get("safe_wal_size") is not None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cdc_assets import names
+from cdc_assets.connectors.kept_settings import is_listed
 from cdc_assets.preflight.finding import Finding
 from cdc_assets.preflight.postgresql_facts import PostgresFacts
 from cdc_assets.preflight.postgresql_tables import is_identified
@@ -36,11 +37,8 @@ def publication_findings(source: Source, facts: PostgresFacts) -> Iterator[Findi
     # FOR TABLE takes in what inherits from a table, and what it is parted into.
     within = {TableId(*child["table"]) for table in wanted for child in facts.tables[table]["children"]}.union(*leaves.values())
     extra = published - set(wanted) - within - {names.signal_table(source)}
-    if extra:
-        shown = ", ".join(sorted(map(str, extra))[:10])
-        drop = f"ALTER PUBLICATION {double_quote(name)} DROP TABLE {', '.join(double_quote(*t) for t in extra)}"
-        mend = None if found["puballtables"] else drop
-        yield Finding("publication_extra", "warn", name, f"has tables that the registry does not: {shown}", mend)
+    if extra := {table for table in extra if not is_listed(".".join(table), facts.taken_in)}:
+        yield _extra_tables(source, sorted(extra), is_of_all=found["puballtables"])
     yield from _publication_gaps(source, name, found["narrowed"], {*wanted}.union(*leaves.values()))
     lost = [op for op in ("insert", "update", "delete", "truncate") if not found[f"pub{op}"]]
     if lost:
@@ -69,6 +67,14 @@ def _missing_tables(source: Source, missing: Sequence[TableId], *, safe: bool) -
     )
     mend = f"ALTER PUBLICATION {double_quote(name)} ADD TABLE {', '.join(double_quote(*t) for t in missing)}"
     return Finding("publication", "fail", name, message, mend, safe=safe)
+
+
+def _extra_tables(source: Source, extra: Sequence[TableId], *, is_of_all: bool) -> Finding:
+    """Without a DROP TABLE: where another home is about to take one of them in, its changes would be lost by that."""
+    shown = ", ".join(map(str, extra[:10]))
+    message = f"has tables that neither the registry nor a connector of it has: {shown}; their changes are decoded for nothing"
+    mend = None if is_of_all else f"take them in: cdc onboard {source.name} {' '.join(map(str, extra))}"
+    return Finding("publication_extra", "warn", names.publication_name(source), message, mend)
 
 
 def _partition_names(source: Source, roots: Sequence[TableId], *, safe: bool) -> Finding:

@@ -50,6 +50,20 @@ def tables_to_read(platform: Platform, source: CapturedSource) -> frozenset[Tabl
     return frozenset(table.id for table in source.tables if table.name not in listed)
 
 
+def patterns_taken_in(platform: Platform, source: CapturedSource) -> tuple[str, ...]:
+    """Debezium's patterns of the tables that the source's connector reads, or one beside it: an onboarding takes them in.
+
+    Whoever asks may have a registry of before that. None where Connect cannot be asked.
+    """
+    own = names.connector_name(source)
+    try:
+        connect = platform.core_connect(source.cluster).within(_CONNECT_SECONDS)
+        configs = [connect.config(name) for name in (own, names.temporary(own))]
+    except CdcAssetsError:
+        return ()
+    return tuple(each for config in configs if config for each in config.get("table.include.list", ".*").split(","))
+
+
 def incarnation(source: Source, looked: Callable[[], tuple[Verdict, Finding]]) -> Finding:
     """What is not the server that was read fails; else the finding that came with the look."""
     try:

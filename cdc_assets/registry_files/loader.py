@@ -25,6 +25,7 @@ from cdc_assets.registry_files.collisions import Collision, find_collisions
 from cdc_assets.registry_files.errors import RegistryError, RegistryFinding
 from cdc_assets.registry_files.plain_words import plain_words
 from cdc_assets.registry_files.removed_keys import REMOVED_KEYS
+from cdc_assets.registry_files.unmirrored import find_unmirrored
 from cdc_assets.registry_files.unquotable import find_unquotable
 
 Loc = tuple[int | str, ...]
@@ -99,7 +100,8 @@ def load_source(file: Path) -> BaseSource:
         raise RegistryError(_explain(file, document, error)) from None
     twice = list(_duplicates(file, document, source))
     findings = twice or [_finding(file, collision) for collision in find_collisions([source])]
-    findings += [_of_table(file, document, index, message) for index, message in find_unquotable(source)]
+    of_tables = (*find_unquotable(source), *find_unmirrored(source))
+    findings += [_of_table(file, document, index, message) for index, message in of_tables]
     if findings:
         raise RegistryError(findings)
     return source

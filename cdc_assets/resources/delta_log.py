@@ -22,6 +22,7 @@ from spark.delta.local_log import newest_commits
 from spark.errors import HistoryTooShortError
 from spark.lake.place import is_object
 from spark.ledger.ledger_commits import Counted, fold_ledger
+from spark.positions.layout import epoch_prefix
 from spark.specs import JobResult
 
 _PAGE = 50
@@ -62,7 +63,7 @@ def bronze_rows(path: str, version: int, epochs: Mapping[str, int]) -> dict[tupl
     """Rows per (topic, partition) in the change log at a version, counted in the data, not in its metadata; with those that it
     has given to the backup.
 
-    Of the topics in `epochs` only those of that epoch or a later one, and those without a position, are counted.
+    Of the topics in `epochs` only those of that epoch or a later one are counted.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -72,8 +73,7 @@ def bronze_rows(path: str, version: int, epochs: Mapping[str, int]) -> dict[tupl
     dataset = open_dataset(table, path)
     wanted = None
     for topic, epoch in epochs.items():
-        position = ds.field("position")
-        current = (ds.field("topic") != topic) | position.is_null() | (position >= f"{epoch:04x}.")
+        current = (ds.field("topic") != topic) | _since_epoch(dataset, epoch)
         wanted = current if wanted is None else wanted & current
     for batch in dataset.to_batches(columns=["topic", "partition"], filter=wanted):
         grouped = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([([], "count_all")])
@@ -251,6 +251,19 @@ def bronze_floors(path: str) -> dict[str, Floor]:
     """Up to where a change log has given its records to the backup, by topic; nowhere where there is no log."""
     table = open_table(path)
     return {} if table is None else floors_of(table.metadata().configuration)
+
+
+def _since_epoch(dataset: Any, epoch: int) -> Any:
+    """A filter for bronze's rows of an epoch and of later ones; of rows that do not say theirs, those that it may be."""
+    import pyarrow.dataset as ds
+
+    # A tombstone has no position.
+    position = ds.field("position")
+    by_position = position.is_null() | (position >= epoch_prefix(epoch))
+    if "epoch" not in dataset.schema.names:
+        return by_position
+    said = ds.field("epoch")
+    return (said >= epoch) | (said.is_null() & by_position)
 
 
 def of_epoch(dataset: Any, epoch: int) -> Any:

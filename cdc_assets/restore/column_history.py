@@ -1,6 +1,7 @@
 """The schema ledgers of a table's silver and history, in the backup: a column that the source has dropped stands in no catalogue.
 
-Each is an object of its own, written where a table's columns have changed since its birth. A restore begins both of them so.
+Each is an object of its own, written where older events have other columns than the source has now. A restore begins both of
+them so.
 A history's ledger is another one than silver's: it may have begun later, and then lacks what was dropped before.
 
 Most tables never change, and are backed up once a minute: the store is asked of them in their first week alone. What stands
@@ -45,11 +46,11 @@ def back_up_columns(store: ObjectStore, lake: str, source: BaseSource, table: Ta
     """
     silver = _properties(names.silver_path(lake, source, table))
     history = _properties(names.history_path(lake, source, table)) if table.history == "scd2" else {}
-    name, changed = names.table_name(table), _has_changed(silver)
+    name, changed = names.table_name(table), _has_past(silver)
     written = False
     if changed or _is_young(silver):
         written = _keep(store, columns_key(source.name, name), silver[PROPERTY], begin=changed)
-    changed = changed or _has_changed(history)
+    changed = changed or _has_past(history)
     if PROPERTY in history and (changed or _is_young(history)):
         written = _keep(store, history_columns_key(source.name, name), json.dumps(history), begin=changed) or written
     return written
@@ -101,10 +102,9 @@ def _properties(path: str) -> dict[str, str]:
     return {name: told[name] for name in (PROPERTY, TRACKED) if name in told}
 
 
-def _has_changed(properties: Mapping[str, str]) -> bool:
-    """Whether a table's columns are others than at its birth."""
+def _has_past(properties: Mapping[str, str]) -> bool:
     ledger = ledger_in(properties)
-    return ledger is not None and any(change.kind != "create" for entry in ledger.history for change in entry.changes)
+    return ledger is not None and ledger.has_past()
 
 
 def _is_young(properties: Mapping[str, str]) -> bool:

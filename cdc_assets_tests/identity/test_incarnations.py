@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from cdc_assets import settings
 from cdc_assets.connectors.postgresql import capture_config
-from cdc_assets.identity.facts import IncarnationDatabase, ServerFacts, forks, lsn_bytes
+from cdc_assets.identity.facts import IncarnationDatabase, ServerFacts, WitnessRows, forks, lsn_bytes
 from cdc_assets.identity.judge import server_verdict
 from cdc_assets.identity.memory import Known, Memory, Opening
 from cdc_assets.identity.postgresql import remember
@@ -43,9 +47,10 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnServe
 
 
 class Asked:
-    """The source, and what is remembered of it."""
+    """The source, and what one home remembers of it."""
 
-    def __init__(self, server: OwnServer, user: str = NAME) -> None:
+    def __init__(self, server: OwnServer, user: str = NAME, home: Path | None = None) -> None:
+        self.home = home or settings.home()
         port = server.postgres.site.ports["postgres"]
         database = {"kind": "postgresql", "host": HOST, "port": port, "dbname": NAME, "user": user, "password": {"secret": user}}
         self.source = Source.model_validate({"source": "shop", "database": database, "tables": [{"name": "public.t"}]})
@@ -56,13 +61,25 @@ class Asked:
         return self.database.facts("cdc_shop", WITNESS)
 
     def remember(self) -> int:
+        return self.take()
+
+    def take(self, **how: bool) -> int:
         facts = self.facts()
-        assert remember(self.database, self.source, Memory.of("shop"), facts)
+        with self.at_home():
+            assert remember(self.database, self.source, Memory.of("shop"), facts, **how)
         return facts.wal
 
     def verdict(self, reached: int) -> tuple[str, str]:
-        found = server_verdict(Memory.of("shop").known, self.facts(), reached=reached, captured=True)
+        with self.at_home():
+            known = Memory.of("shop").known
+        found = server_verdict(known, self.facts(), reached=reached, captured=True)
         return found.kind, found.reason
+
+    @contextmanager
+    def at_home(self) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CDC_HOME", str(self.home))
+            yield
 
 
 def test_a_role_that_may_neither_replicate_nor_create(server: OwnServer) -> None:
@@ -73,6 +90,7 @@ def test_a_role_that_may_neither_replicate_nor_create(server: OwnServer) -> None
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CDC_SECRET_PLAIN", "plain")
         told, known = plain.facts(), asked.facts()
+        assert not told.writable
         assert (told.system, told.timeline, told.wal, told.forks) == (known.system, known.timeline, known.wal, {})
         assert not remember(plain.database, plain.source, Memory.of("plain"), told)
         # What a connector does on each connection: before there is a table, as a role that may not, and as its own.
@@ -113,6 +131,64 @@ def test_restored_from_its_files(server: OwnServer, tmp_path: Path) -> None:
     assert (kind, reason.split(" (")[0]) == ("other", "the witness written at the last look")
     server.run("DROP TABLE cdc_assets.witness_shop")
     assert asked.verdict(later)[0] == "other"
+
+
+def test_several_homes_look_at_one_source(server: OwnServer, tmp_path: Path) -> None:
+    """None takes the look of another for a restore; a restore is one for each, until one of them has opened an epoch."""
+    homes = [Asked(server), Asked(server, home=tmp_path / "other")]
+    server.run(SLOT, "CREATE TABLE t (id int)")
+    for _ in range(100):
+        for home in homes:
+            assert home.verdict(0) == ("same", "")
+            home.remember()
+    # A copy of a home counts in the row of the first.
+    shutil.copytree(homes[1].home, tmp_path / "copy")
+    copies = [homes[1], Asked(server, home=tmp_path / "copy")]
+    server.copy(tmp_path / "kept")
+    for home in (*copies, homes[0], *copies, *copies):
+        assert home.verdict(0) == ("same", "")
+        home.remember()
+    server.put(tmp_path / "kept")
+    newcomer = Asked(server, home=tmp_path / "new")
+    for _ in range(20):
+        newcomer.remember()
+    everybody = [homes[0], *copies]
+    for home in everybody:
+        kind, reason = home.verdict(0)
+        assert (kind, reason.split(" (")[0], " is an older one, with " in reason) == (
+            "other",
+            "the witness written at the last look",
+            True,
+        )
+    server.copy(tmp_path / "restored")
+    homes[0].take(opens_epoch=True)
+    for home in (*everybody, newcomer):
+        assert home.verdict(0) == ("same", "")
+        home.remember()
+    server.put(tmp_path / "restored")
+    assert {home.verdict(0)[0] for home in (*everybody, newcomer)} == {"other"}
+
+
+def test_a_witness_of_a_release_before(server: OwnServer, tmp_path: Path) -> None:
+    """One row, with a token that every look wrote anew: compared once more, and left to homes of that release."""
+    asked = Asked(server)
+    server.run(
+        SLOT,
+        "CREATE SCHEMA cdc_assets",
+        "CREATE TABLE cdc_assets.witness_shop (id int PRIMARY KEY, token text NOT NULL)",
+        "INSERT INTO cdc_assets.witness_shop VALUES (1, 'second')",
+    )
+    system = asked.facts().system
+    file = Memory.of("shop").path
+    file.parent.mkdir(parents=True)
+    for tokens, expected in ((["first"], "other"), (["first", "second"], "same")):
+        known = {"system": system, "timeline": 1, "tokens": tokens, "at": "2026-01-01"}
+        file.write_text(json.dumps({"known": known, "opening": None}))
+        assert asked.verdict(0)[0] == expected
+    asked.remember()
+    server.run("UPDATE cdc_assets.witness_shop SET token = 'third' WHERE id = 1")
+    assert asked.verdict(0) == ("same", "")
+    assert asked.facts().witness.token == "third"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("slots", [True, False])
@@ -159,8 +235,9 @@ def _until(connection: psycopg.Connection, question: str) -> None:
         time.sleep(0.1)
 
 
-FACTS = ServerFacts("7", 1, 1000, {}, {"synced": False, "wal_status": "reserved"}, "token")
-KNOWN = Known("7", 1, ("token",), "2026-01-01")
+FACTS = ServerFacts("7", 1, 1000, {}, {"synced": False, "wal_status": "reserved"}, WitnessRows({5: 9}, 2, "token"))
+KNOWN = Known("7", 1, (), "2026-01-01", home=5, looks=9, epochs=2)
+OLD = Known("7", 1, ("token",), "2026-01-01")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +245,17 @@ KNOWN = Known("7", 1, ("token",), "2026-01-01")
     [
         (FACTS, KNOWN, 900, "same"),
         (FACTS, None, 900, "same"),
-        (replace(FACTS, witness="new"), replace(KNOWN, tokens=("token", "new")), 900, "same"),
+        (replace(FACTS, witness=WitnessRows({5: 10}, 2)), KNOWN, 900, "same"),
+        (replace(FACTS, witness=WitnessRows({5: 8}, 2)), KNOWN, 900, "other"),
+        (replace(FACTS, witness=WitnessRows({6: 9}, 2)), KNOWN, 900, "other"),
+        (replace(FACTS, witness=WitnessRows({5: 9}, 1)), KNOWN, 900, "other"),
+        (replace(FACTS, witness=WitnessRows({5: 1}, 3)), KNOWN, 900, "same"),
+        (replace(FACTS, system="8", witness=WitnessRows({}, 3)), KNOWN, 900, "same"),
+        (replace(FACTS, witness=None), KNOWN, 900, "other"),
+        (replace(FACTS, witness=None), replace(KNOWN, looks=0), 900, "same"),
+        (FACTS, OLD, 900, "same"),
+        (replace(FACTS, witness=WitnessRows(token="new")), OLD, 900, "other"),
+        (replace(FACTS, witness=None), OLD, 900, "other"),
         (FACTS, KNOWN, 1001, "other"),
         (replace(FACTS, system="8"), KNOWN, 900, "other"),
         (replace(FACTS, slot=None), KNOWN, 900, "other"),

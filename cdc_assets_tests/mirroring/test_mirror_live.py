@@ -16,6 +16,7 @@ from cdc_assets.mirroring.loss_detection import MirrorState, mirror_states, refu
 from cdc_assets.mirroring.repair import plan, repair
 from cdc_assets.registry.mirror import Mirror
 from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry_files.unmirrored import find_unmirrored
 from cdc_assets_tests.support.live.cdc import Lake
 from cdc_assets_tests.support.live.clusters import Clusters, captured, clusters_of, source, until
 from cdc_assets_tests.support.live.live_source import LiveSource
@@ -102,6 +103,30 @@ def test_a_loss_before_anybody_had_looked_is_red_and_retention_of_what_is_copied
         worn: False,
         empty: True,
     }
+
+
+@pytest.mark.usefixtures("web")
+def test_names_that_mirrormaker_keeps_for_itself(clusters: Clusters) -> None:
+    """A topic `heartbeats` is copied by its own mirror alone, and whatever the registry refuses has no copy."""
+    copied = ("heartbeats", "public.heartbeats", "orders.internal", "orders-internal", "by.lake")
+    refused = ("lake.orders", "by.lake.orders", "mm2-events.internal", "orders.checkpoints.internal", "__audit", ".hidden")
+    topics = dict(enumerate((*copied, *refused)))
+    form = {"envelope": "json", "columns": {"id": "text"}}
+    tables = [{"name": f"t{number}", "topic": topic, **form} for number, topic in topics.items()]
+    kept = TopicSource.model_validate({"source": "kept", "kind": "topics", "tables": tables})
+    assert {topics[index] for index, _ in find_unmirrored(kept)} == {*refused}
+    for topic in topics.values():
+        clusters.create(topic)
+        clusters.send(topic, ["a", "b"])
+    apply_connector(clusters.platform.lake_connect(), mirror_config(kept))
+    until(lambda: all(clusters.copied(f"core.{topic}") == ["a", "b"] for topic in copied))
+    # Five seconds is how often a mirror looks for topics: the others have looked since.
+    clusters.send("shrunk", ["later"])
+    until(lambda: clusters.copied("core.shrunk")[-1:] == ["later"])
+    there = clusters.platform.lake_kafka().states([f"core.{topic}" for topic in refused])
+    assert [name for name, state in there.items() if state.ends] == []
+    assert clusters.copied("core.heartbeats") == ["a", "b"]
+    clusters.platform.lake_connect().delete("kept-mirror")
 
 
 def test_retention_of_what_is_copied_is_no_loss(clusters: Clusters, web: TopicSource) -> None:

@@ -17,12 +17,13 @@ from cdc_assets.connectors.postgresql import capture_config, temporary_config
 from cdc_assets.connectors.unchanged_value import settle, with_public_text
 from cdc_assets.defs.onboarding_jobs import build_onboarding_jobs
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.errors import OnboardingError
+from cdc_assets.errors import DatabaseError, OnboardingError
 from cdc_assets.onboarding import run
 from cdc_assets.onboarding.declared_source import find_source
 from cdc_assets.onboarding.kinds import waiting
 from cdc_assets.onboarding.state import Journal
 from cdc_assets.onboarding.steps import snapshot
+from cdc_assets.preflight import preflight
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.platform import Platform
@@ -121,6 +122,9 @@ def test_killed_and_rolled_back_is_as_before(depot: Ground) -> None:
     text, config = depot.file.read_text(), depot.live.connect.config(f"{SOURCE}-capture")
     first = cdc("onboard", SOURCE, "public.depot_back", "--route", "temporary")
     assert kill_at(first, SOURCE, "snapshot", after=0.1)
+    # Who looks meanwhile, with a registry of before, is not told to take the table out of the publication.
+    extra = [f for f in preflight(Platform(), find_source(SOURCE)).findings if f.check == "publication_extra"]
+    assert extra == []
     with pytest.raises(OnboardingError, match="--resume, or --rollback"):
         run.begin(SOURCE, ["public.depot_old2"], "incremental")
     assert run.roll_back(Platform(), SOURCE, lambda _: None).state == "rolled back"
@@ -211,6 +215,22 @@ def test_what_cannot_be_taken_in_changes_nothing(depot: Ground) -> None:
     assert 'public."depot b.c": no signal can name it' in str(refused.value)
     assert depot.file.read_text() == before
     run.roll_back(Platform(), SOURCE, lambda _: None)
+
+
+def test_a_table_beside_it_that_could_not_be_read_is_not_asked(depot: Ground) -> None:
+    """A row of before Christ in a table of the source keeps no other one out."""
+    with depot.live.connection() as connection:
+        connection.execute("CREATE TABLE depot_ides (id int PRIMARY KEY, at date)")
+        connection.execute("INSERT INTO depot_ides VALUES (1, '0044-03-15 BC')")
+    depot.create("depot_beside", 1)
+    before = depot.file.read_text()
+    depot.file.write_text(before + "  - {name: public.depot_ides}\n")
+    try:
+        run.judge(Platform(), SOURCE, ["public.depot_beside"], "temporary")
+        with pytest.raises(DatabaseError, match=r"public\.depot_ides column 'at'"):
+            run.judge(Platform(), SOURCE, ["public.depot_ides"], "temporary")
+    finally:
+        depot.file.write_text(before)
 
 
 def test_offboarded_by_the_job(depot: Ground) -> None:

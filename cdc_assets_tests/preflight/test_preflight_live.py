@@ -12,7 +12,10 @@ from typer.testing import CliRunner
 from cdc_assets.cli import app
 from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.errors import ConnectError
+from cdc_assets.identity.look import note_server
+from cdc_assets.identity.memory import Memory
 from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_source import NAME
@@ -181,7 +184,7 @@ def test_publication_against_the_registry(cdc: Cdc, database: psycopg.Connection
     assert (finding["level"], finding["safe"]) == ("fail", True)
     assert "odd.We'ird" in str(finding["message"])
     assert found(cdc, "publication_operations")["level"] == "fail"
-    assert found(cdc, "publication_extra")["mend"] == 'ALTER PUBLICATION "cdc_flight" DROP TABLE "odd"."stranger"'
+    assert found(cdc, "publication_extra")["mend"] == "take them in: cdc onboard flight odd.stranger"
     cdc("preflight", "flight", "--fix")
     rows = database.execute("SELECT tablename FROM pg_publication_tables WHERE pubname = 'cdc_flight'").fetchall()
     assert {row[0] for row in rows} == {"We'ird", "stranger"}
@@ -228,6 +231,28 @@ def test_a_new_slot_waits_for_what_is_open(cdc: Cdc, monkeypatch: pytest.MonkeyP
         elsewhere.execute("ROLLBACK PREPARED 'left open'")
     cdc.live.connect.wait_running(config["name"])
     cdc.live.connect.delete(config["name"])
+
+
+def test_preflight_writes_nothing(cdc: Cdc, database: psycopg.Connection) -> None:
+    """Neither at the server, which other homes look at as well, nor here; what looks with a rhythm notes the server."""
+    cdc.live.capture([TABLE])
+    cdc.live.delivered()
+
+    def noted() -> tuple[object, object]:
+        there = database.execute("SELECT to_regclass('cdc_assets.witness_flight')").fetchone()
+        known = Memory.of("flight").known
+        return database.execute("TABLE cdc_assets.witness_flight").fetchall() if there != (None,) else None, known
+
+    for _ in range(2):
+        assert found(cdc, "incarnation")["level"] == "ok"
+        assert noted() == (None, None)
+    note_server(Platform(), cdc.live.source([TABLE]))
+    rows, known = noted()
+    assert known is not None
+    assert rows == [(known.home, "1")]  # type: ignore[attr-defined]
+    assert found(cdc, "incarnation")["level"] == "ok"
+    assert noted() == (rows, known)
+    cdc.live.connect.delete("flight-capture")
 
 
 def test_a_slot_that_is_gone_under_a_connector(cdc: Cdc, database: psycopg.Connection) -> None:

@@ -17,7 +17,16 @@ from spark.delta.floor import FLOOR, Floor, parse_floors
 from spark.delta.log import fold_history
 from spark.delta.table_properties import read_property
 from spark.errors import BronzeExpiredError, quantity
+from spark.positions.layout import EPOCH_WIDTH
 from spark.specs import SilverSpec
+
+
+def row_epoch(rows: DataFrame) -> Expression:
+    """The epoch of each row of bronze: its own word, else that of its position; null where it has neither, as a tombstone of a
+    log that was begun without the column.
+    """
+    of_position = sf.conv(sf.substring(sf.col("position"), 1, EPOCH_WIDTH), 16, 10).cast("int")
+    return sf.coalesce(sf.col("epoch"), of_position) if "epoch" in rows.columns else of_position
 
 
 def rows_in_log(session: SparkSession, spec: SilverSpec, version: int) -> DataFrame:

@@ -13,12 +13,11 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.bronze.held import all_rows, rows_in_log, rows_since
+from spark.bronze.held import all_rows, row_epoch, rows_in_log, rows_since
 from spark.delta.commits import Committed, Folded, fold
 from spark.delta.conditions import any_of
 from spark.delta.log import fold_history
 from spark.envelopes.known_envelopes import envelope
-from spark.positions.layout import epoch_prefix
 from spark.positions.source_kinds import connector
 from spark.specs import SilverSpec
 
@@ -47,7 +46,7 @@ def _row_events(rows: DataFrame, spec: SilverSpec) -> DataFrame:
 def new_events(session: SparkSession, spec: SilverSpec, committed: Committed, before: Folded) -> DataFrame:
     """What of it silver has not folded yet."""
     rows = _row_events(rows_since(session, spec, committed.version, before), spec)
-    conditions = [_beyond(topic, committed, before) for topic in committed.of_table(spec.table)]
+    conditions = [_beyond(rows, topic, committed, before) for topic in committed.of_table(spec.table)]
     rows = rows.where(any_of(conditions))
     oldest = _oldest_timestamp(spec, committed, before)
     return rows if oldest is None else rows.where(sf.col("timestamp") >= sf.timestamp_micros(sf.lit(oldest)))
@@ -79,7 +78,7 @@ def by_partition(values: Mapping[str, Mapping[int, str | int]]) -> Expression:
     return sf.create_map(*map(sf.lit, pairs))[sf.concat_ws("/", "topic", "partition")]
 
 
-def _beyond(topic: str, committed: Committed, before: Folded) -> Expression:
+def _beyond(rows: DataFrame, topic: str, committed: Committed, before: Folded) -> Expression:
     here = sf.col("topic") == topic
     known, state = before.topics.get(topic), committed.topics[topic]
     if known is None:
@@ -89,10 +88,9 @@ def _beyond(topic: str, committed: Committed, before: Folded) -> Expression:
         # The lowest of them is something that file statistics can be compared with.
         lowest = min((known.positions.get(p, 0) for p in state.positions), default=0)
         return here & beyond & (sf.col("offset") >= lowest)
-    # Offsets start again in a higher epoch; a record without a position may belong to either and is looked at anew.
-    same_epoch = sf.col("position").startswith(epoch_prefix(known.epoch))
-    higher = sf.col("position") > epoch_prefix(known.epoch) + "~"
-    return here & (higher | sf.col("position").isNull() | (same_epoch & beyond))
+    # Offsets start again in a higher epoch; a record that does not say its own may belong to either and is looked at anew.
+    epoch = row_epoch(rows)
+    return here & ((epoch > known.epoch) | epoch.isNull() | ((epoch == known.epoch) & beyond))
 
 
 def _oldest_timestamp(spec: SilverSpec, committed: Committed, before: Folded) -> int | None:

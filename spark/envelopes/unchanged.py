@@ -24,7 +24,7 @@ def header_forms() -> Expression:
         f"substr({digits}, 1, 8), '-', substr({digits}, 9, 4), '-3', substr({digits}, 14, 3), '-', "
         f"{variant}, substr({digits}, 18, 3), '-', substr({digits}, 21, 12)"
     )
-    numbers = f"transform(sequence(1, length({text})), at -> CAST(ascii(substr({text}, at, 1)) AS STRING))"
+    numbers = f"transform(split({text}, ''), letter -> CAST(ascii(letter) AS STRING))"
     shapes = (
         text,
         "base64(h.value)",

@@ -8,7 +8,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.bronze.held import all_rows, highest_gone, rows_in_log, table_floors
+from spark.bronze.held import all_rows, highest_gone, row_epoch, rows_in_log, table_floors
 from spark.delta.conditions import any_of
 from spark.delta.floor import Floor
 from spark.envelopes.envelope import TOMBSTONE, UNKNOWN, kind
@@ -16,7 +16,7 @@ from spark.ledger.fates import with_fate
 from spark.ledger.folds import FoldsToCount, by_fold, ends, epochs, number
 from spark.ledger.terms import WINDOW
 from spark.ledger.windows import event_time, window
-from spark.positions.layout import EPOCH_WIDTH, epoch_prefix
+from spark.positions.layout import epoch_prefix
 from spark.specs import SilverSpec
 
 
@@ -72,8 +72,7 @@ def _newer(cut: FoldsToCount) -> Expression:
 
 
 def _epoch(rows: DataFrame, cut: FoldsToCount) -> Expression:
-    """A row's incarnation of its topic. Records without a position are told by time: the newer one began later."""
-    of_position = sf.conv(sf.substring(sf.col("position"), 1, EPOCH_WIDTH), 16, 10).cast("int")
+    """A row's incarnation of its topic. Records that do not say it are told by time: the newer one began later."""
     known = sf.lit(None).cast("int")
     for topic, numbers in epochs(cut).items():
         here = sf.lit(numbers[0])
@@ -83,7 +82,7 @@ def _epoch(rows: DataFrame, cut: FoldsToCount) -> Expression:
             if began is not None:
                 here = sf.when(sf.col("timestamp") >= sf.lit(began), epoch).otherwise(here)
         known = sf.when(sf.col("topic") == topic, here).otherwise(known)
-    return sf.coalesce(of_position, known)
+    return sf.coalesce(row_epoch(rows), known)
 
 
 def count_windows(rows: DataFrame, cut: FoldsToCount, appended: Expression) -> DataFrame:

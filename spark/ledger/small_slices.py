@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.bronze.held import all_floors
+from spark.bronze.held import all_floors, row_epoch
 from spark.delta import plans
 from spark.envelopes.envelope import TOMBSTONE, UNKNOWN
 from spark.errors import LeftToSparkError
@@ -32,7 +32,6 @@ from spark.ledger.small_links import SmallTransport, is_read_here, window_of
 from spark.ledger.spec import LedgerSpec
 from spark.ledger.table_slice import TableSlice
 from spark.ledger.terms import FATES, WINDOW
-from spark.positions.layout import EPOCH_WIDTH
 
 SMALL = 250_000
 """Records that are counted together, of one table or of many: they are held in memory, from both clusters."""
@@ -97,8 +96,9 @@ def _bronze_rows(session: SparkSession, spec: LedgerSpec, parts: Sequence[TableS
     if (oldest := _oldest(parts, found)) is not None:
         wanted &= sf.col("timestamp") >= sf.timestamp_micros(sf.lit(oldest))
     times = [sf.unix_micros(name).alias(name) for name in ("timestamp", "source_ts")]
+    told = (row_epoch(bronze).alias("epoch"), sf.col("value").isNull().alias("is_tombstone"))
     columns = ("table", "topic", "partition", "offset", "key", "op", "position")
-    return bronze.where(wanted).select(*columns, *times, sf.col("value").isNull().alias("is_tombstone")).toArrow()
+    return bronze.where(wanted).select(*columns, *times, *told).toArrow()
 
 
 def _oldest(parts: Sequence[TableSlice], found: list[Append]) -> int | None:
@@ -126,8 +126,7 @@ def _of_slice(part: TableSlice, rows: pa.Table) -> pa.Table:
         passed = sum((offsets[own] >= end).astype(np.int64) for end in taken)
         folds[own] = np.where(passed <= len(part.cut.folds), passed - 1, -1)
     # A row of another incarnation of the topic says so itself.
-    said = rows["position"].to_pylist()
-    own_epoch = [p is None or int(p[:EPOCH_WIDTH], 16) == epoch.get(t) for p, t in zip(said, topics, strict=True)]
+    own_epoch = [e is None or e == epoch.get(t) for e, t in zip(rows["epoch"].to_pylist(), topics, strict=True)]
     rows = rows.append_column("place", pa.array(places, pa.string())).append_column("fold", pa.array(folds))
     return rows.filter(pa.array((folds >= 0) & np.array(own_epoch, bool)))
 

@@ -87,6 +87,14 @@ class ColumnLedger:
         entry = Entry(len(self.history), at, after, tuple(changes))
         return replace(self, columns=tuple(columns), history=(*self.history, entry))
 
+    def has_past(self) -> bool:
+        """Whether older events have other columns than the source has now: a table that is begun from its catalogue alone would
+        lack what they hold. Of one that was made again the changes are gone, and the earlier names, orders and tables are left.
+        """
+        changed = any(change.kind != "create" for entry in self.history for change in entry.changes)
+        named_else = any(column.formerly or column.since or column.field for column in self.columns)
+        return changed or named_else or bool(self.orders or self.renewed)
+
     def gaps_by_column(self) -> dict[str, str]:
         """Columns in which rows at or below a position may lack a value: {column: position}."""
         return {c.column: e.after for e in self.history for c in e.changes if c.unfilled}

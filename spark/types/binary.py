@@ -28,10 +28,9 @@ def bit(source: SourceType) -> LakeType:
         """Debezium sends the bits as a little-endian number, without its leading zero bytes."""
         digits = sf.hex(binary(text))
         count = sf.length(digits) / 2
-        octets = sf.transform(
-            sf.sequence(sf.lit(1), sf.greatest(count.cast("int"), sf.lit(1))),
-            lambda i: sf.lpad(sf.conv(sf.substr(digits, i * 2 - 1, sf.lit(2)), 16, 2), 8, "0"),
-        )
+        # Not by `substr` for each byte, which counts from the text's start: n².
+        pairs = sf.regexp_extract_all(digits, sf.lit("(..)"), sf.lit(1))
+        octets = sf.transform(pairs, lambda pair: sf.lpad(sf.conv(pair, 16, 2), 8, "0"))
         bits = sf.regexp_replace(sf.array_join(sf.reverse(octets), ""), "^0+", "")
         fits = digits.isNotNull() & (sf.length(bits) <= length)
         return sf.when(count == 0, "0" * length).when(fits, sf.lpad(bits, length, "0"))

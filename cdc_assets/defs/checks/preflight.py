@@ -9,6 +9,7 @@ from cdc_assets import names
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.defs.keys import key_of_check
 from cdc_assets.defs.platform_resource import PlatformResource
+from cdc_assets.identity.look import note_server
 from cdc_assets.preflight import Report, preflight
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import CapturedSource
@@ -30,7 +31,10 @@ def build_preflight_check(source: CapturedSource) -> dg.AssetChecksDefinition:
 
     @dg.multi_asset_check(name=names.op_name("preflight", source), specs=[spec])
     def check(platform: PlatformResource) -> dg.AssetCheckResult:
-        return preflight_result(source, preflight(platform, source))
+        report = preflight(platform, source)
+        if any(f.check == "incarnation" and f.level != "fail" for f in report.findings):
+            note_server(platform, source)
+        return preflight_result(source, report)
 
     return check
 

@@ -83,7 +83,7 @@ class Chain:
         return [{"id": row[0], "v": row[1]} for row in found]
 
     def look(self) -> watch.IdentityLook:
-        return watch.look(self.small.platform, self.small.source)
+        return watch.look_and_note(self.small.platform, self.small.source)
 
     def everything_balances(self, epochs: int) -> None:
         """Topic = mirror = bronze, the backup of all epochs, the ledger, and rows at a cut."""
