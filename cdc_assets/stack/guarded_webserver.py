@@ -8,7 +8,6 @@ WebSockets, GraphQL by GET, which Dagster executes with its mutations, and whoev
 from __future__ import annotations
 
 import os
-import re
 from http import HTTPStatus
 from secrets import compare_digest
 from typing import Any
@@ -20,11 +19,9 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cdc_assets.stack.components.dagster import TOKEN_VARIABLE
+from cdc_assets.stack.foreign_page import Refused, foreign
 
-# With any port: of a tunnel by ssh it is another one.
-_HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")
 _ASK = "Open the address that ./cdc up prints at its end: it carries the token of this stack's Dagster.\n"
-Refused = tuple[HTTPStatus, str]
 
 
 class Guard:
@@ -39,7 +36,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        refused = _foreign(headers) or self._unknown(scope, headers) or _by_get(scope, headers)
+        refused = foreign(headers) or self._unknown(scope, headers) or _by_get(scope, headers)
         if refused is None:
             await self._app(scope, receive, send)
             return
@@ -67,16 +64,6 @@ class Guard:
         answer.set_cookie(_cookie(headers), self._token, httponly=True, samesite="lax")
         answer.headers["referrer-policy"] = "no-referrer"
         return answer
-
-
-def _foreign(headers: Headers) -> Refused | None:
-    """The name in the address must be this machine's own, and the page that asks must come from that address."""
-    host, origin = headers.get("host", ""), headers.get("origin")
-    if not _HERE.fullmatch(host):
-        return HTTPStatus.FORBIDDEN, "This server answers by the name 127.0.0.1 or localhost alone.\n"
-    if origin not in (None, f"http://{host}", f"https://{host}"):
-        return HTTPStatus.FORBIDDEN, "This server does nothing for a page of another origin.\n"
-    return None
 
 
 def _by_get(scope: Scope, headers: Headers) -> Refused | None:
