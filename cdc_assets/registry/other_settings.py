@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cdc_assets.references import is_reference, tells_secret
+from cdc_assets.references import foreign_placeholder, is_reference, tells_secret
 
 KEPT = "(kept)"
 """The value that the running connector has. One that is created anew gets ours."""
@@ -43,6 +43,10 @@ def refuse_settings(place: str, settings: Mapping[str, str | None]) -> None:
             raise ValueError(f"{place}.{key}: it is declared by {owner}{at}")
         if key in _FIXED:
             raise ValueError(f"{place}.{key}: it is declared under database, and cannot be another one here")
+        if value and (foreign := foreign_placeholder(key, value)):
+            raise ValueError(
+                f"{place}.{key}: {foreign} is a placeholder, which Connect replaces: it may stand for a secret alone"
+            )
         if value and tells_secret(key) and value != KEPT and not is_reference(value):
             raise ValueError(
                 f"{place}.{key}: a secret's value is not written here; give ${{file:/path:key}} as the worker resolves it, or "

@@ -1,4 +1,4 @@
-"""Where a Unix socket of the stack lies: below CDC_HOME, or where that path is too long, in a folder of 0700 in the system's /tmp.
+"""Where a Unix socket of the stack lies: below CDC_HOME, or where that path is too long, in a folder of 0700 in /tmp.
 
 A socket's path has at most 107 bytes (sun_path in unix(7)); gRPC reads `%` in it as an escape. Whoever may not enter the folder
 cannot connect: https://man7.org/linux/man-pages/man7/unix.7.html, "Pathname socket ownership and permissions".

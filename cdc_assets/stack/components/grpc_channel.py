@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def local_channel(address: str) -> grpc.Channel:
-    """To `host:port` or `unix:/path`, past any proxy; it knocks again within a second, where gRPC's own back-off has up to 120."""
+    """To `host:port` or `unix:/path`, past any proxy; it knocks again within a second, where gRPC waits up to 120."""
     import grpc
 
     options = [
