@@ -16,11 +16,18 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cdc_assets.stack.components.dagster import TOKEN_VARIABLE
 from cdc_assets.stack.foreign_page import Refused, foreign
 
+# Beside Dagster's own policy, which stands in its page: a browser keeps to both. https://www.w3.org/TR/CSP3/#multiple-policies
+_HEADERS = (
+    (b"content-security-policy", b"frame-ancestors 'none'; img-src 'self' data: blob:; media-src 'self'; form-action 'self'"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+)
+_NAMES = {name for name, _ in _HEADERS} - {b"content-security-policy"}
 _ASK = "Open the address that ./cdc up prints at its end: it carries the token of this stack's Dagster.\n"
 
 
@@ -38,12 +45,12 @@ class Guard:
         headers = Headers(scope=scope)
         refused = foreign(headers) or self._unknown(scope, headers) or _by_get(scope, headers)
         if refused is None:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, _closed(send))
             return
         status, why = refused
         opened = status is HTTPStatus.UNAUTHORIZED and scope["type"] == "http" and self._is_token(_query(scope).get("token"))
         answer = self._let_in(scope, headers) if opened else PlainTextResponse(why, status)
-        await answer(scope, receive, send)
+        await answer(scope, receive, _closed(send))
 
     def _unknown(self, scope: Scope, headers: Headers) -> Refused | None:
         scheme, _, brought = headers.get("authorization", "").partition(" ")
@@ -62,8 +69,19 @@ class Guard:
         page = "/" + str(scope["path"]).lstrip("/\\")
         answer = RedirectResponse(page + ("?" + rest if rest else ""), HTTPStatus.SEE_OTHER)
         answer.set_cookie(_cookie(headers), self._token, httponly=True, samesite="lax")
-        answer.headers["referrer-policy"] = "no-referrer"
         return answer
+
+
+def _closed(send: Send) -> Send:
+    """With headers of ours: the page is in no frame of another one's, and loads nothing from elsewhere, whatever a text says."""
+
+    async def send_closed(message: Message) -> None:
+        if message["type"] in ("http.response.start", "websocket.http.response.start"):
+            kept = [(name, value) for name, value in message["headers"] if name.lower() not in _NAMES]
+            message = {**message, "headers": [*kept, *_HEADERS]}
+        await send(message)
+
+    return send_closed
 
 
 def _by_get(scope: Scope, headers: Headers) -> Refused | None:

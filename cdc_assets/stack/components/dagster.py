@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MODULE = "cdc_assets.definitions"
 TOKEN_VARIABLE = "CDC_DAGSTER_TOKEN"
 """By which the guard of the webserver is told its token."""
-_TOKEN = "dagster_token"
+TOKEN = "dagster_token"
 # Seconds that a call of the code server, a sensor's tick among them, may take: 60 and 180 unless told otherwise. The tick of a
 # machine at load 30 takes longer, and what is cut off is asked again from the beginning.
 _SLOW_MACHINE = {"DAGSTER_GRPC_TIMEOUT_SECONDS": "300", "DAGSTER_REPOSITORY_GRPC_TIMEOUT_SECONDS": "600"}
@@ -133,7 +133,7 @@ class _DagsterProcess(Component):
     @property
     def token(self) -> str:
         """What the webserver asks for (guarded_webserver)."""
-        return self.site.home.private(_TOKEN)
+        return self.site.home.private(TOKEN)
 
     def _spark_token(self) -> dict[str, str]:
         """For users' own assets, which may open sessions by PySpark's own client."""
@@ -238,7 +238,7 @@ class DagsterWebserver(_AsksCode):
     @property
     @override
     def keys(self) -> Mapping[str, Path]:
-        return {self.url: self.site.home.private_file(_TOKEN)}
+        return {self.url: self.site.home.private_file(TOKEN)}
 
 
 class DagsterDaemon(_AsksCode):
