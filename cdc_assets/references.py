@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,6 +13,32 @@ _TELLING = re.compile(
     r"|(api|access|private|account|shared|encryption|signing)[._-]?key|keystore\.key|\bsas\b",
     re.IGNORECASE,
 )
+
+
+# As Kafka's ConfigTransformer finds them, anywhere in a value.
+# https://github.com/apache/kafka/blob/trunk/clients/src/main/java/org/apache/kafka/common/config/ConfigTransformer.java
+_PLACEHOLDER = re.compile(r"\$\{[^}]*?:[^}]*?\}")
+# Settings of clients that are taken from a file of the worker's as a whole, and a login's name.
+_MAY_REFER = re.compile(
+    r"(^|\.)(ssl|sasl)\.|^(source|target)\.cluster\.|^schema\.history\.internal\.(consumer|producer)\."
+    r"|bootstrap\.servers$|\.url$|\.user$"
+)
+
+
+def foreign_placeholder(key: str, value: str) -> str:
+    """The placeholder that a setting must not have, which Connect would replace by a file, a variable or a secret; else empty.
+
+    A name of a table or a database may look like one. A secret's setting may have one inside of it, a client's as a whole.
+    """
+    found = _PLACEHOLDER.search(value)
+    if found is None or tells_secret(key) or (_MAY_REFER.search(key) and is_reference(value)):
+        return ""
+    return found[0]
+
+
+def foreign_placeholders(config: Mapping[str, str]) -> dict[str, str]:
+    """By the key of a connector's config, its foreign placeholder."""
+    return {key: found for key, value in config.items() if (found := foreign_placeholder(key, value))}
 
 
 def is_reference(value: str) -> bool:

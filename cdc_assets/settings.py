@@ -259,7 +259,7 @@ def export_stack_environment() -> None:
 
 
 def _export_stores() -> None:
-    """The embedded S3 endpoint comes with its own credentials: a user's own AWS keys are not for it. GCS's asks for none."""
+    """The embedded S3 endpoint comes with its own credentials: a user's own AWS keys are not for it. GCS's key is its path."""
     known = _stack_environment()
     if "AWS_ENDPOINT_URL_S3" not in os.environ:
         os.environ.update((name, value) for name, value in known.items() if name.startswith("AWS_"))

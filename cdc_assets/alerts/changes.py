@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cdc_assets.shown_text import visible_lines
 from cdc_assets.volumetry.check_verdicts import FAILED, NOT_RUN, CheckVerdict
 
 _LONGEST = 1000
@@ -31,7 +32,7 @@ class Alert:
         lines = [f"{self.state.upper()} {self.place}" + (f": {self.description}" if self.description else "")]
         lines += [f"  mend: {self.mend}"] if self.mend else []
         lines += [f"  {self.link}"] if self.link else []
-        return "\n".join(lines)
+        return visible_lines("\n".join(lines))
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,12 @@ class Slack(Channel):
 
     def send(self, alerts: Sequence[Alert]) -> None:
         """All of them, as `Channel.send` says."""
-        _post(self.name, _value(self.url), {"text": "\n".join(alert.text() for alert in alerts)})
+        _post(self.name, _value(self.url), {"text": _for_slack("\n".join(alert.text() for alert in alerts))})
+
+
+def _for_slack(text: str) -> str:
+    """No mention, no link: https://api.slack.com/reference/surfaces/formatting#escaping"""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 class Mail(Channel):

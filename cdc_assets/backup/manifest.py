@@ -182,7 +182,7 @@ def _dump(kind: str, document: dict[str, Any]) -> bytes:
 def _load(kind: str, data: bytes, key: str) -> dict[str, Any]:
     try:
         raw = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BackupError(f"{key} is no {kind}: {error}") from error
     if not isinstance(raw, dict) or raw.pop("kind", None) != kind:
         raise BackupError(f"{key} is no {kind} of a backup")

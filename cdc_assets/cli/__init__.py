@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_assets.cli.command_log import record_command
+from cdc_assets.cli.guarded_terminal import guard_terminal
 from cdc_assets.cli.lazy_group import LazyGroup
 from cdc_assets.errors import ON_PURPOSE
 from cdc_assets.resources.expired import on_expired
+from cdc_assets.shown_text import visible_lines
 
 if TYPE_CHECKING:
     from cdc_assets.resources.platform import Platform
@@ -62,6 +64,7 @@ def _bring_back(platform: Platform, error: BronzeExpiredError) -> bool:
 def main() -> None:
     """Run the command line."""
     on_expired(_bring_back)
+    guard_terminal()
     try:
         with record_command(sys.argv[1:]):
             # By its name: started as `python -m` by the launcher, it would give the shell a completion for that.
@@ -69,7 +72,7 @@ def main() -> None:
     except ON_PURPOSE as error:
         if os.environ.get("CDC_DEBUG"):
             raise
-        print(f"cdc: {error}", file=sys.stderr)
+        print(visible_lines(f"cdc: {error}"), file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         print("cdc: interrupted; what runs keeps running: ./cdc status", file=sys.stderr)

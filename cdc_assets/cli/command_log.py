@@ -19,6 +19,7 @@ from typing import Any
 from cdc_assets.cli.verbs import VERBS
 
 _LOOK = frozenset({"--dry-run", "--help", "-h", "list", "show", "get"})
+_KEYS = frozenset({"--key", "--keys", "--from-key", "--to-key"})
 _SECONDS = 5.0
 _REPORT = """mutation($params: ReportRunlessAssetEventsParams!) { reportRunlessAssetEvents(eventParams: $params) {
   __typename ... on PythonError { message } ... on UnauthorizedError { message } } }"""
@@ -51,10 +52,19 @@ def _line(words: Sequence[str], code: int, seconds: float) -> dict[str, Any]:
         "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "user": _user(),
         "host": socket.gethostname(),
-        "command": shlex.join(("cdc", *words)),
+        "command": shlex.join(("cdc", *_without_keys(words))),
         "exit": code,
         "seconds": round(seconds, 1),
     }
+
+
+def _without_keys(words: Sequence[str]) -> Iterator[str]:
+    """Keys are values of rows, and may be sensitive: that some were named is enough."""
+    hides = False
+    for word in words:
+        name, sign, _ = word.partition("=")
+        yield "(hidden)" if hides else f"{name}=(hidden)" if sign and name in _KEYS else word
+        hides = word in _KEYS
 
 
 def _user() -> str:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from cdc_assets import settings
+from cdc_assets.shown_text import visible_lines
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.logs import tail
@@ -25,7 +26,7 @@ def logs(
     if not file.exists():
         known = ", ".join(sorted(path.stem for path in (home.root / "logs").glob("*.log"))) or "none yet"
         raise StackError("logs", f"no log of {component!r} in {home.root}; there are: {known}", "./cdc status")
-    print("\n".join(tail(file, lines)))
+    print(visible_lines("\n".join(tail(file, lines))))
     if not follow:
         return
     position = file.stat().st_size
@@ -36,7 +37,7 @@ def logs(
         if size > position:
             with file.open("rb") as stream:
                 stream.seek(position)
-                sys.stdout.write(stream.read().decode("utf-8", "replace"))
+                sys.stdout.write(visible_lines(stream.read().decode("utf-8", "replace")))
                 position = stream.tell()
             sys.stdout.flush()
         time.sleep(0.3)

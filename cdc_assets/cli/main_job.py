@@ -13,6 +13,7 @@ from cdc_assets import settings
 from cdc_assets.cli.progress import console, status
 from cdc_assets.main_job.run import run_main_job
 from cdc_assets.registry_files.loader import load_sources
+from cdc_assets.stack.components.dagster import TOKEN
 from cdc_assets.stack.examples.burst import burst
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.state import HEALTHY, StackState
@@ -42,7 +43,9 @@ def run(stands: Stands) -> None:
     url = settings.address("CDC_DAGSTER_URL")
     # The webserver of the stack asks for its token, once a browser.
     token = settings.key(url)
-    console.print(f"Dagster   {url}" + (f"/?token={token}" if token else ""), soft_wrap=True)
+    # Of a job of CI, and of a file, others read what is printed.
+    carried = f"/?token={token}" if console.is_terminal else f"/?token=…, which is in {Home(settings.home()).private_file(TOKEN)}"
+    console.print(f"Dagster   {url}" + (carried if token else ""), soft_wrap=True, markup=False)
     console.print(f"lake      {settings.lake()}")
     console.print("more      ./cdc status, ./cdc traffic --rate 50 --seconds 60, ./cdc down")
     if not passed:

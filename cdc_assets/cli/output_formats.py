@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from cdc_assets.shown_text import is_active, visible
+
 
 class Format(str, Enum):
     """Forms of an answer."""
@@ -41,20 +43,27 @@ def print_rows(rows: Sequence[Mapping[str, Any]], output: Format, *, narrow: Seq
     if not console.is_terminal:
         # For a pager or a ticket: no line is broken.
         console = Console(highlight=False, width=400)
-    grid = Table(*(column.upper() for column in columns), box=None, pad_edge=False)
+    grid = Table(*(visible(column.upper()) for column in columns), box=None, pad_edge=False)
     for row in rows:
-        grid.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
+        grid.add_row(*("" if row[column] is None else visible(row[column]) for column in columns))
     console.print(grid, markup=False) if rows else print("nothing found", file=sys.stderr)
+
+
+def to_json(document: Any, indent: int | None = None) -> str:
+    """JSON in which a terminal finds nothing to act on: escaped as JSON has it, so that a program reads the same text."""
+    return json.dumps(document, indent=indent, default=str).replace("\x7f", "\\u007f")
 
 
 def print_document(document: Any, output: str) -> None:
     """JSON, or YAML for all other formats."""
     if output == Format.json:
-        print(json.dumps(document, indent=2, default=str))
+        print(to_json(document, indent=2))
         return
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.width = 400
-    yaml.dump(json.loads(json.dumps(document, default=str)), sys.stdout)
+    text = json.dumps(document, default=str, ensure_ascii=False)
+    yaml.allow_unicode = not is_active(text)
+    yaml.dump(json.loads(text), sys.stdout)

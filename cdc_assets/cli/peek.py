@@ -12,8 +12,9 @@ import typer
 from cdc_assets import settings
 from cdc_assets.cli.chosen_sources import complete_topic
 from cdc_assets.cli.option_group import group_options
-from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, to_json
 from cdc_assets.registry_files.loader import load_sources
+from cdc_assets.shown_text import visible
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,11 @@ def peek(
 def _print(record: Any, output: Format) -> None:
     """A line of text or of JSON for each record, or a document of YAML: one that follows has no end."""
     if output is Format.json:
-        print(json.dumps(record.to_json(), default=str, ensure_ascii=False), flush=True)
+        print(to_json(record.to_json()), flush=True)
     elif is_data(output):
         print("---")
         print_document(record.to_json(), output)
     else:
         where = f"{record.record.partition}:{record.record.offset}"
-        key, row = (json.dumps(each, default=str, ensure_ascii=False) for each in (record.key, record.row))
+        key, row = (visible(json.dumps(each, default=str, ensure_ascii=False)) for each in (record.key, record.row))
         print(f"{where}  {record.time}  {record.op or '-'}  {key}  {row}", flush=True)

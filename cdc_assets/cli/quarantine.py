@@ -17,6 +17,7 @@ from cdc_assets.quarantine.quarantined_records import QuarantinedRecord, Quarant
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.loader import load_sources
+from cdc_assets.shown_text import visible
 
 app = typer.Typer(no_args_is_help=True, help=__doc__)
 Chosen = Annotated[str | None, typer.Argument(help="SOURCE or SOURCE/TABLE; default all.")]
@@ -25,6 +26,7 @@ ErrorClass = Annotated[str | None, typer.Option("--class", help="Only of this er
 Partition = Annotated[int | None, typer.Option(help="Only of this partition.")]
 Offset = Annotated[int | None, typer.Option(help="Only the record at this offset.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+ShowSensitive = Annotated[bool, typer.Option("--show-sensitive", help="Values of sensitive columns as they are.")]
 SHOWN = ("source", "table", "state", "partition", "offset", "op", "row_key", "error_class", "message", "first_seen")
 
 
@@ -37,7 +39,7 @@ def list_(
     every_state: Annotated[bool, typer.Option("--all", help="Redriven and dropped records as well.")] = False,
     output: Output = Format.text,
 ) -> None:
-    """List the records in quarantine."""
+    """List the records in quarantine. What may hold a value of a sensitive column is a hash."""
     found = _matching_records(chosen, QuarantineFilter(error_class, partition, offset, every_state))
     rows = [h.to_json() for h in found]
     if is_data(output):
@@ -49,15 +51,21 @@ def list_(
     console = Console(highlight=False, width=None if Console().is_terminal else 240)
     grid = Grid(*SHOWN, box=None, pad_edge=False)
     for row in rows:
-        grid.add_row(*("" if row[name] is None else str(row[name]) for name in SHOWN))
-    console.print(grid)
+        grid.add_row(*("" if row[name] is None else visible(row[name]) for name in SHOWN))
+    console.print(grid, markup=False)
     console.print(", ".join(f"{count} {name}" for name, count in Counter(h.facts["error_class"] for h in found).items()))
 
 
 @app.command()
-def show(table: OneTable, offset: Annotated[int, typer.Argument(help="Its offset.")], partition: Partition = None) -> None:
-    """Show one record with its bytes, as JSON."""
-    found = _matching_records(table, QuarantineFilter(None, partition, offset, every_state=True), raw=True)
+def show(
+    table: OneTable,
+    offset: Annotated[int, typer.Argument(help="Its offset.")],
+    partition: Partition = None,
+    show_sensitive: ShowSensitive = False,
+) -> None:
+    """Show one record with its bytes, as JSON; of a table with sensitive columns, their hashes."""
+    wanted = QuarantineFilter(None, partition, offset, every_state=True)
+    found = _matching_records(table, wanted, raw=True, as_is=show_sensitive)
     if not found:
         raise typer.BadParameter(f"{table} has no record at offset {offset} in quarantine; cdc quarantine list {table} --all")
     print_document([h.to_json(raw=True) for h in found], Format.json)
@@ -142,9 +150,12 @@ def _run(chosen: str, job: Any) -> Any:
         return done
 
 
-def _matching_records(chosen: str | None, wanted: QuarantineFilter, *, raw: bool = False) -> list[QuarantinedRecord]:
+def _matching_records(
+    chosen: str | None, wanted: QuarantineFilter, *, raw: bool = False, as_is: bool = False
+) -> list[QuarantinedRecord]:
     lake = settings.lake()
-    return [h for source, table in _tables(chosen) for h in quarantine_records(lake, source, table, wanted, raw=raw)]
+    found = ((table, h) for source, table in _tables(chosen) for h in quarantine_records(lake, source, table, wanted, raw=raw))
+    return [h if as_is else h.hidden(table) for table, h in found]
 
 
 def _tables(chosen: str | None) -> list[tuple[BaseSource, Table]]:

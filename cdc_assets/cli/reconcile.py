@@ -34,6 +34,7 @@ from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.resources.platform import Platform
+from cdc_assets.shown_text import visible
 
 _SHOWN = 20
 _HEAL_POLL_SECONDS = 3.0
@@ -181,10 +182,10 @@ def _print(results: list[TableResult]) -> None:
         colour = colours.get(result.verdict, "green")
         seconds = ", ".join(f"{name} {value:.1f} s" for name, value in result.seconds.items())
         # Keys, names and reasons are the source's: a `[/b]` in one is no markup.
-        sentence = escape(result.sentence()) + (f" ({seconds})" if seconds else "")
+        sentence = escape(visible(result.sentence())) + (f" ({seconds})" if seconds else "")
         console.print(f"[{colour}]{result.table}[/]: {sentence}", soft_wrap=True)
         for name, why in result.not_compared.items():
-            console.print(f"  not compared: {name}: {why}", markup=False, soft_wrap=True)
+            console.print(visible(f"  not compared: {name}: {why}"), markup=False, soft_wrap=True)
         if result.differences:
             _print_differences(console, result)
         if result.history is not None:
@@ -199,7 +200,7 @@ def _print_differences(console: Console, result: TableResult) -> None:
             first = (difference.key, difference.kind, difference.where) if number == 0 else ("", "", "")
             source, silver = ((row or {}).get(name) for row in (difference.source, difference.silver))
             values = (("NULL" if v is None else v) if name else "" for v in (source, silver))
-            grid.add_row(*(Text(cell) for cell in (*first, name, *values)))
+            grid.add_row(*(Text(visible(cell)) for cell in (*first, name, *values)))
     console.print(grid)
     if result.keys_differing > _SHOWN:
         console.print(f"  and {result.keys_differing - _SHOWN} more: -o json")

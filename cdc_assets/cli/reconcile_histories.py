@@ -19,6 +19,7 @@ from cdc_assets.reconcile.slices import Share
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
+from cdc_assets.shown_text import visible
 
 
 def prove_histories(
@@ -52,16 +53,18 @@ def print_history(console: Console, result: HistoryResult, *, colour: str, shown
     """One line, and a row for each key that is wrong."""
     seconds = ", ".join(f"{name} {value:.1f} s" for name, value in result.seconds.items())
     line = Text(f"{result.table} history", style=colour)
-    console.print(line.append(f": {result.sentence()}" + (f" ({seconds})" if seconds else ""), style="default"), soft_wrap=True)
+    console.print(
+        line.append(f": {visible(result.sentence())}" + (f" ({seconds})" if seconds else ""), style="default"), soft_wrap=True
+    )
     for name, why in result.not_compared.items():
-        console.print(f"  not compared: {name}: {why}", markup=False, soft_wrap=True)
+        console.print(visible(f"  not compared: {name}: {why}"), markup=False, soft_wrap=True)
     if not result.differences:
         return
     grid = Grid("key", "what", "damaged", "versions from", "columns", "seen by", box=None, pad_edge=False)
     for difference in result.differences[:shown]:
         kinds, versions = ", ".join(difference.kinds), ", ".join(difference.versions)
         cells = (difference.key, kinds, difference.where, versions, ", ".join(difference.columns), ", ".join(difference.proofs))
-        grid.add_row(*(Text(cell) for cell in cells))
+        grid.add_row(*(Text(visible(cell)) for cell in cells))
     console.print(grid)
     if result.keys_differing > shown:
         console.print(f"  and {result.keys_differing - shown} more: -o json")

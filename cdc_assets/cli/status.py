@@ -106,7 +106,8 @@ def _addresses(home: Home) -> dict[str, str]:
         # The passwords are in the files that `passwords` names: a status is copied into tickets.
         environment |= {f"dsn_{name}": f"postgresql://{name}_cdc@{at}/{name}" for name in ("world", "bank")}
         environment["passwords"] = str(home.secrets)
-    return {name: value for name, value in environment.items() if "SECRET_ACCESS" not in name}
+    # The path of the address of GCS is its key.
+    return {name: value for name, value in environment.items() if name not in ("AWS_SECRET_ACCESS_KEY", "STORAGE_EMULATOR_HOST")}
 
 
 def _print(answer: dict[str, Any], said: Sequence[CheckVerdict]) -> None:

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from cdc_assets.quantity import quantity
+from cdc_assets.shown_text import visible
 from cdc_assets.volumetry.rows_compared import RowsCompared
 
 _LAGS = ("mirror_lag", "bronze_lag", "silver_lag", "history_lag")
@@ -26,7 +27,7 @@ def print_components(console: Console, components: Sequence[Mapping[str, Any]], 
     console.print(wide if _fits(console, wide) else _components(components, home, wide=False))
     for c in components:
         if c["detail"]:
-            console.print(f"{c['name']}: {c['detail']}", markup=False, soft_wrap=True)
+            console.print(visible(f"{c['name']}: {c['detail']}"), markup=False, soft_wrap=True)
 
 
 def _components(components: Sequence[Mapping[str, Any]], home: str, *, wide: bool) -> Table:
@@ -53,7 +54,7 @@ def print_chains(console: Console, tables: Sequence[Mapping[str, Any]]) -> None:
     console.print(wide if _fits(console, wide) else _few_figures(tables))
     for row in tables:
         if row["error"]:
-            console.print(f"{row['source']}/{row['table']}: {row['error']}", markup=False, soft_wrap=True)
+            console.print(visible(f"{row['source']}/{row['table']}: {row['error']}"), markup=False, soft_wrap=True)
 
 
 def _all_figures(tables: Sequence[Mapping[str, Any]]) -> Table:
@@ -84,7 +85,7 @@ def _fits(console: Console, table: Table) -> bool:
 
 
 def _checks(row: Mapping[str, Any]) -> str:
-    told, compared = escape(str(row["checks"])), row.get("rows_compared")
+    told, compared = escape(visible(row["checks"])), row.get("rows_compared")
     is_fresh = compared is not None and not RowsCompared(**compared).is_long_ago(time.time())
     colour = "red" if "failed" in told else "green" if told.startswith("pass") and is_fresh else "yellow"
     return f"[{colour}]{told}[/]"

@@ -69,5 +69,6 @@ def _rows(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _text(value: str) -> str:
-    """A literal that no setting of the session reads otherwise."""
-    return "E" + text_literal(value.replace("\\", "\\\\")) if "\\" in value else text_literal(value)
+    """A literal that no setting of the session reads otherwise, and in which Connect finds no placeholder of its own."""
+    coded = value.replace("\\", "\\\\").replace("$", "\\x24")
+    return "E" + text_literal(coded) if coded != value else text_literal(value)

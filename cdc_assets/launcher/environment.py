@@ -167,6 +167,8 @@ def main() -> None:
 
         print(test_help.TEXT, end="")
         return
+    # At most what the shell allows, and never a folder of the environment that others may write a module into.
+    os.umask(os.umask(0o022) | 0o022)
     groups = groups_for(arguments)
     environment = dict(os.environ)
     try:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.markup import escape
 
+from cdc_assets.shown_text import visible
 from cdc_assets.volumetry.check_verdicts import FAILED, NOT_RUN, WARNED, CheckVerdict
 
 
@@ -19,7 +20,9 @@ def print_verdicts(console: Console, verdicts: Sequence[CheckVerdict]) -> None:
     """A line for each check that failed or did not run; one for all tables of which a check warns in the same words."""
     for each in verdicts:
         if is_red([each]):
-            console.print(f"[red]{escape(each.place)}: {escape(each.description)}[/red]", highlight=False, soft_wrap=True)
+            console.print(
+                f"[red]{escape(each.place)}: {escape(visible(each.description))}[/red]", highlight=False, soft_wrap=True
+            )
     warned: dict[tuple[str, str], list[str]] = {}
     for each in verdicts:
         if each.state == WARNED:
@@ -27,4 +30,4 @@ def print_verdicts(console: Console, verdicts: Sequence[CheckVerdict]) -> None:
     for (name, description), assets in warned.items():
         more = f" and {len(assets) - 1} more" if len(assets) > 1 else ""
         told = f"{assets[0]}{more} {name} warns: {description}"
-        console.print(f"[yellow]{escape(told)}[/yellow]", highlight=False, soft_wrap=True)
+        console.print(f"[yellow]{escape(visible(told))}[/yellow]", highlight=False, soft_wrap=True)

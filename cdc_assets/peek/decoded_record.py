@@ -162,9 +162,12 @@ def _registry_of(place: TopicPlace) -> str | None:
 
 def _json_or_text(raw: bytes) -> Document:
     try:
-        return json.loads(raw.decode(), parse_float=Decimal)
-    except ValueError:
+        found = json.loads(raw.decode(), parse_float=Decimal)
+        # Brackets that can be read, and not be written or searched again.
+        json.dumps(found, default=str)
+    except (ValueError, RecursionError):
         return _text(raw)
+    return found
 
 
 def _text(raw: bytes | None) -> str | None:

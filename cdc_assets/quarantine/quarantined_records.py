@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.delta_log import open_table
+from cdc_assets.resources.hidden_values import HiddenValues
 
 FACTS = (
     "topic",
@@ -29,6 +30,8 @@ FACTS = (
 )
 MARKS = ("redriven_at", "dropped_at")
 RAW = ("key", "value")
+# Of one process: equal values look equal in one answer.
+_VALUES = HiddenValues()
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,20 @@ class QuarantinedRecord:
         if self.facts["dropped_at"] is not None:
             return "dropped"
         return "redriven" if self.facts["redriven_at"] is not None else "open"
+
+    def hidden(self, table: Table) -> QuarantinedRecord:
+        """For people: what may hold a value of a sensitive column is a hash. The message of another column is shown as it is."""
+        if not table.sensitive:
+            return self
+        facts, column = dict(self.facts), self.facts["column"]
+        if column is None or column in table.sensitive:
+            facts["message"] = f"(sensitive: {_VALUES.hide(facts['message'])})" if facts["message"] is not None else None
+        if not table.keys or set(table.keys) & set(table.sensitive):
+            facts["row_key"] = _VALUES.hide(facts["row_key"])
+        for name in RAW:
+            if facts.get(name) is not None:
+                facts[name] = str(_VALUES.hide(facts[name])).encode()
+        return replace(self, facts=facts)
 
     def to_json(self, *, raw: bool = False) -> dict[str, Any]:
         """For programs; `raw` adds key and value as text (bytes that are no UTF-8 are escaped)."""

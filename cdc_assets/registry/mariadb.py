@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from cdc_assets.references import EnvRef, SecretRef
+from cdc_assets.registry.addresses import Host
 from cdc_assets.registry.tls import EncryptedBinlog
 
 _LONGEST = 64
@@ -22,7 +23,7 @@ class MariaDb(EncryptedBinlog):
     HERE, VERIFIED, UNVERIFIED = "disable", ("verify-ca", "verify-full"), ("trust", "disable")
 
     kind: Literal["mariadb"]
-    host: str | EnvRef
+    host: Host | EnvRef
     port: int | EnvRef = 3306
     user: str | EnvRef
     password: SecretRef

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from cdc_assets.references import EnvRef, SecretRef
+from cdc_assets.registry.addresses import Host
 from cdc_assets.registry.declared import DatabaseKind
 from cdc_assets.registry.tls import is_here
 
@@ -24,7 +25,7 @@ class MongoDb(DatabaseKind):
     ADDRESS = ("hosts",)
 
     kind: Literal["mongodb"]
-    hosts: str | EnvRef
+    hosts: Host | EnvRef
     replica_set: str | None = None
     user: str | EnvRef
     password: SecretRef

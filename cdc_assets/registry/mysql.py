@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from cdc_assets.references import EnvRef, SecretRef
+from cdc_assets.registry.addresses import Host
 from cdc_assets.registry.tls import EncryptedBinlog
 
 
@@ -21,7 +22,7 @@ class MySql(EncryptedBinlog):
     HERE, VERIFIED, UNVERIFIED = "preferred", ("verify_ca", "verify_identity"), ("required", "disabled")
 
     kind: Literal["mysql"]
-    host: str | EnvRef
+    host: Host | EnvRef
     port: int | EnvRef = 3306
     user: str | EnvRef
     password: SecretRef

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from cdc_assets.references import EnvRef, SecretRef
+from cdc_assets.registry.addresses import DbName, Host
 from cdc_assets.registry.declared import DatabaseKind
 
 
@@ -20,9 +21,9 @@ class Oracle(DatabaseKind):
     """
 
     kind: Literal["oracle"]
-    host: str | EnvRef
+    host: Host | EnvRef
     port: int | EnvRef = 1521
-    dbname: str = Field(min_length=1)
+    dbname: DbName
     pdb: str | None = None
     user: str | EnvRef
     password: SecretRef

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
 from cdc_assets.references import EnvRef, SecretRef
+from cdc_assets.registry.addresses import DbName, Host
 from cdc_assets.registry.tls import Encrypted
 
 
@@ -20,9 +19,9 @@ class Database(Encrypted):
     HERE, VERIFIED, UNVERIFIED = "prefer", ("verify-ca", "verify-full"), ("require", "disable")
 
     kind: Literal["postgresql"]
-    host: str | EnvRef
+    host: Host | EnvRef
     port: int | EnvRef = 5432
-    dbname: str = Field(min_length=1)
+    dbname: DbName
     user: str | EnvRef
     password: SecretRef
     sslmode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] | None = None

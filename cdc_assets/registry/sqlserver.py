@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
 from cdc_assets.references import EnvRef, SecretRef
+from cdc_assets.registry.addresses import DbName, Host
 from cdc_assets.registry.declared import DatabaseKind
 
 
@@ -20,10 +19,10 @@ class SqlServer(DatabaseKind):
     """
 
     kind: Literal["sqlserver"]
-    host: str | EnvRef
+    host: Host | EnvRef
     port: int | EnvRef = 1433
     instance: str | None = None
-    dbname: str = Field(min_length=1)
+    dbname: DbName
     user: str | EnvRef
     password: SecretRef
     encrypt: bool = True

@@ -25,6 +25,7 @@ from cdc_assets.registry_files.collisions import Collision, find_collisions
 from cdc_assets.registry_files.errors import RegistryError, RegistryFinding
 from cdc_assets.registry_files.plain_words import plain_words
 from cdc_assets.registry_files.removed_keys import REMOVED_KEYS
+from cdc_assets.registry_files.unbounded import TOO_DEEP, find_unbounded, is_too_deep
 from cdc_assets.registry_files.unmirrored import find_unmirrored
 from cdc_assets.registry_files.unquotable import find_unquotable
 
@@ -118,7 +119,10 @@ def _parse(file: Path) -> Any:
 def _parse_version(file: Path, _mtime: int, _size: int) -> Any:
     yaml = YAML(typ="rt")  # round trip keeps line numbers, and refuses duplicate keys
     try:
-        document = yaml.load(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        if is_too_deep(YAML(typ="safe", pure=True).parse(text)):
+            raise RegistryError([RegistryFinding(file, None, "", TOO_DEEP)])
+        document = yaml.load(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
@@ -128,6 +132,8 @@ def _parse_version(file: Path, _mtime: int, _size: int) -> Any:
         raise RegistryError([RegistryFinding(file, None, "", f"not valid YAML: {str(error).splitlines()[0]}")]) from None
     if not isinstance(document, dict):
         raise RegistryError([RegistryFinding(file, 1, "", "a source is a YAML mapping that starts with `source: name`")])
+    if unbounded := find_unbounded(document):
+        raise RegistryError([RegistryFinding(file, None, "", unbounded)])
     if broken := list(find_broken_texts(document)):
         raise RegistryError([RegistryFinding(file, _line_of(document, loc), _path_of(loc), message) for loc, message in broken])
     return document

@@ -9,7 +9,9 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from cdc_assets.errors import RenderError
 from cdc_assets.names import kubernetes_name
+from cdc_assets.references import foreign_placeholders
 from cdc_assets.render.deployment import STAND_IN, Deployment
 
 STRIMZI = "kafka.strimzi.io/v1"
@@ -33,7 +35,14 @@ def manifest(kind: str, name: str, deployment: Deployment, spec: Mapping[str, An
 
 
 def secret_references(config: Mapping[str, str], deployment: Deployment) -> dict[str, str]:
-    """Placeholders as Strimzi's KubernetesSecretConfigProvider takes them: `${secrets:<namespace>/<secret>:<key>}`."""
+    """Placeholders as Strimzi's KubernetesSecretConfigProvider takes them: `${secrets:<namespace>/<secret>:<key>}`.
+
+    Raises:
+        RenderError: a placeholder stands in the config that is not ours, as in a table's name.
+    """
+    if foreign := foreign_placeholders(config):
+        told = "; ".join(f"{key} has {text}" for key, text in foreign.items())
+        raise RenderError(f"connector {config.get('name', '?')}: {told}: the worker would put a secret or a file in its place")
     to = rf"${{secrets:{deployment.namespace}/{deployment.secret}:\1}}"
     return {key: _STAND_IN.sub(to, value) for key, value in sorted(config.items())}
 

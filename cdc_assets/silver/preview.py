@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from cdc_assets.resources import delta_rows
 from cdc_assets.resources.delta_dataset import open_dataset
 from cdc_assets.resources.delta_log import open_table
+from cdc_assets.shown_text import in_markdown
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MASK = "(sensitive)"
 _LONGEST = 60
-_MARKUP = str.maketrans({"|": "\\|", "\n": " ", "\r": " ", "<": "&lt;", "`": "'"})
 
 
 def preview(path: str, sensitive: Collection[str], rows: int) -> str:
@@ -24,7 +24,7 @@ def preview(path: str, sensitive: Collection[str], rows: int) -> str:
         return ""
     found = _first_rows(table, path, rows)
     names = [name for name in found.column_names if not name.startswith("_cdc_")]
-    lines = [[MASK if name in sensitive else _text(row[name]) for name in names] for row in found.to_pylist()]
+    lines = [[in_markdown(MASK) if name in sensitive else _text(row[name]) for name in names] for row in found.to_pylist()]
     return "\n".join(map(_line, [[_text(name) for name in names], ["---"] * len(names), *lines]))
 
 
@@ -43,4 +43,4 @@ def _text(value: object) -> str:
     if value is None:
         return ""
     text = f"\\x{value.hex()}" if isinstance(value, bytes) else str(value)
-    return (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…").translate(_MARKUP)
+    return in_markdown(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")

@@ -25,7 +25,7 @@ def adopt_sources(home: Home, supervisor: int) -> None:
     """From now on what CDC_SOURCES and CDC_DEFINITIONS name is the stack's; buckets that are wanted are made by the supervisor.
 
     Raises:
-        StackError: when a source needs a connector that the running Connect worker has not loaded.
+        StackError: when a source needs a connector that the running Connect worker has not loaded, or the endpoint of GCS.
     """
     remember(home, REMEMBERED)
     config = read_json(home.config)
@@ -34,6 +34,9 @@ def adopt_sources(home: Home, supervisor: int) -> None:
         reason = f"a source needs {', '.join(lacking)}, which the worker that runs has not loaded"
         raise StackError("core-connect", reason, "./cdc down, then ./cdc up")
     wanted = {kind: sorted({*names, *config.get("buckets", {}).get(kind, ())}) for kind, names in buckets().items()}
+    if "gcs" in wanted and not config.get("buckets", {}).get("gcs") and "STORAGE_EMULATOR_HOST" not in config.get("external", {}):
+        reason = f"a source backs up to GCS (bucket {wanted['gcs'][0]}), and the stack runs without its endpoint"
+        raise StackError("gcs", reason, "./cdc down, then ./cdc up; or name another one by STORAGE_EMULATOR_HOST")
     if any(set(names) - set(config.get("buckets", {}).get(kind, ())) for kind, names in wanted.items()):
         write_json(home.config, {**config, "buckets": {**config.get("buckets", {}), **wanted}})
         os.kill(supervisor, signal.SIGHUP)

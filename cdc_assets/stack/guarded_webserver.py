@@ -8,7 +8,6 @@ WebSockets, GraphQL by GET, which Dagster executes with its mutations, and whoev
 from __future__ import annotations
 
 import os
-import re
 from http import HTTPStatus
 from secrets import compare_digest
 from typing import Any
@@ -17,14 +16,19 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cdc_assets.stack.components.dagster import TOKEN_VARIABLE
+from cdc_assets.stack.foreign_page import Refused, foreign
 
-# With any port: of a tunnel by ssh it is another one.
-_HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")
+# Beside Dagster's own policy, which stands in its page: a browser keeps to both. https://www.w3.org/TR/CSP3/#multiple-policies
+_HEADERS = (
+    (b"content-security-policy", b"frame-ancestors 'none'; img-src 'self' data: blob:; media-src 'self'; form-action 'self'"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+)
+_NAMES = {name for name, _ in _HEADERS} - {b"content-security-policy"}
 _ASK = "Open the address that ./cdc up prints at its end: it carries the token of this stack's Dagster.\n"
-Refused = tuple[HTTPStatus, str]
 
 
 class Guard:
@@ -39,14 +43,14 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        refused = _foreign(headers) or self._unknown(scope, headers) or _by_get(scope, headers)
+        refused = foreign(headers) or self._unknown(scope, headers) or _by_get(scope, headers)
         if refused is None:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, _closed(send))
             return
         status, why = refused
         opened = status is HTTPStatus.UNAUTHORIZED and scope["type"] == "http" and self._is_token(_query(scope).get("token"))
         answer = self._let_in(scope, headers) if opened else PlainTextResponse(why, status)
-        await answer(scope, receive, send)
+        await answer(scope, receive, _closed(send))
 
     def _unknown(self, scope: Scope, headers: Headers) -> Refused | None:
         scheme, _, brought = headers.get("authorization", "").partition(" ")
@@ -65,18 +69,19 @@ class Guard:
         page = "/" + str(scope["path"]).lstrip("/\\")
         answer = RedirectResponse(page + ("?" + rest if rest else ""), HTTPStatus.SEE_OTHER)
         answer.set_cookie(_cookie(headers), self._token, httponly=True, samesite="lax")
-        answer.headers["referrer-policy"] = "no-referrer"
         return answer
 
 
-def _foreign(headers: Headers) -> Refused | None:
-    """The name in the address must be this machine's own, and the page that asks must come from that address."""
-    host, origin = headers.get("host", ""), headers.get("origin")
-    if not _HERE.fullmatch(host):
-        return HTTPStatus.FORBIDDEN, "This server answers by the name 127.0.0.1 or localhost alone.\n"
-    if origin not in (None, f"http://{host}", f"https://{host}"):
-        return HTTPStatus.FORBIDDEN, "This server does nothing for a page of another origin.\n"
-    return None
+def _closed(send: Send) -> Send:
+    """With headers of ours: the page is in no frame of another one's, and loads nothing from elsewhere, whatever a text says."""
+
+    async def send_closed(message: Message) -> None:
+        if message["type"] in ("http.response.start", "websocket.http.response.start"):
+            kept = [(name, value) for name, value in message["headers"] if name.lower() not in _NAMES]
+            message = {**message, "headers": [*kept, *_HEADERS]}
+        await send(message)
+
+    return send_closed
 
 
 def _by_get(scope: Scope, headers: Headers) -> Refused | None:

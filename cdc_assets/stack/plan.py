@@ -76,7 +76,7 @@ def components(site: Site) -> list[Component]:
     found += [ConnectWorker(site, c) for c in ("core", "lake") if f"CDC_{c.upper()}_CONNECT" not in given]
     if "AWS_ENDPOINT_URL_S3" not in given:
         found.append(S3Endpoint(site))
-    if "STORAGE_EMULATOR_HOST" not in given:
+    if "STORAGE_EMULATOR_HOST" not in given and site.buckets.get("gcs"):
         found.append(GcsEndpoint(site))
     if "CDC_DAGSTER_URL" not in given:
         found += [DagsterCode(site), DagsterWebserver(site), DagsterDaemon(site)]
@@ -120,10 +120,10 @@ def choose(
             raise StackError("up", reason, f"set {address} too, or unset {key}; then ./cdc up")
     if "CDC_CORE_CONNECT" not in external:
         _refuse_connectors()
-    draft = Site(home, {}, count, external, spark=chosen_spark, jmx=bool(jmx_sets()))
+    draft = Site(home, {}, count, external, buckets=buckets(), spark=chosen_spark, jmx=bool(jmx_sets()))
     names = [port for component in components(draft) for port in component.ports]
     known = remembered.get("ports", {})
-    site = replace(draft, ports=assign(names, known, environment=environment), plugins=plugins(), buckets=buckets(), logins=True)
+    site = replace(draft, ports=assign(names, known, environment=environment), plugins=plugins(), logins=True)
     chosen = {"brokers": count, "ports": {**known, **site.ports}, "external": external, "spark": chosen_spark, "jmx": site.jmx}
     write_json(home.config, {**chosen, "plugins": site.plugins, "buckets": site.buckets})
     return site

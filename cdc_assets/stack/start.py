@@ -27,6 +27,7 @@ from cdc_assets.stack.jars.maven_mirror import repository
 from cdc_assets.stack.java import share_classes
 from cdc_assets.stack.logs import open_log, tail
 from cdc_assets.stack.machine import is_busy
+from cdc_assets.stack.short_socket import remove_short_folders
 from cdc_assets.stack.state import HEALTHY, StackState, read_state
 
 _POLL = 0.2
@@ -162,4 +163,5 @@ def wipe(home: Home) -> None:
     if not home.config.exists() and any(home.root.iterdir()):
         reason = f"{home.root} holds files but no config.json: it is not a folder of this stack"
         raise StackError("down", reason, "remove it by hand, or set CDC_HOME")
+    remove_short_folders(home)
     shutil.rmtree(home.root)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.cli import main
-from cdc_assets.cli.command_log import is_change
+from cdc_assets.cli.command_log import _line, is_change
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,13 @@ from cdc_assets.cli.command_log import is_change
 )
 def test_what_changes_something(command: str, changes: bool) -> None:
     assert is_change(command.split()) is changes
+
+
+@pytest.mark.parametrize("words", [["--keys", "SECRETKEY-777"], ["--keys=SECRETKEY-777"], ["--from-key", "SECRETKEY-777"]])
+def test_keys_of_rows_are_not_in_the_line(words: list[str]) -> None:
+    line = _line(["restore", "shop", *words, "--yes"], 0, 1.0)["command"]
+    assert "SECRETKEY" not in line
+    assert line.endswith("--yes")
 
 
 def test_a_command_leaves_a_line_that_only_its_user_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -88,6 +89,35 @@ def test_dry_runs_do_nothing() -> None:
         assert (answer["chosen"], answer["dry_run"]) == (2, True)
     result = CliRunner().invoke(app, ["quarantine", "list", "shop/none"])
     assert result.exit_code == 2
+
+
+def poison(lake: Path, **facts: Any) -> None:
+    path = str(lake / "quarantine" / "shop" / "orders")
+    schema = pa.schema([(field.name, field.type) for field in pa.schema(DeltaTable(path).schema())])
+    write_deltalake(path, pa.Table.from_pylist([{**record(21, "value"), **facts}], schema=schema), mode="append")
+
+
+def test_a_hostile_value_hides_nothing_of_the_list(lake: Path) -> None:
+    """A closing tag of rich's markup ended the whole listing, and a terminal obeyed what it was sent."""
+    poison(lake, message="[/x][link=http://evil]a[/link]\x1b]52;c;eA==\x1b\\\x9b2J", row_key="\x1b]0;own\x07")
+    shown = ask("list")
+    assert "[/x][link=http://evil]" in "".join(shown.split())
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown)
+    assert r"\x1b]0;own\x07" in "".join(shown.split())
+
+
+def test_values_of_sensitive_columns_are_hashes(lake: Path) -> None:
+    file = lake.parent / "sources" / "shop.yaml"
+    file.write_text(file.read_text().replace("public.orders", "public.orders, sensitive: [n]", 1))
+    told = "column 'n' of type numeric(20,2), value 'SSN-123-45-6789': it does not fit the type"
+    early = SEEN - dt.timedelta(days=1)
+    poison(lake, message=told, row_key='["SSN-123-45-6789"]', value=b'{"n":"SSN-123-45-6789"}', first_seen=early)
+    for words in (("list",), ("list", "-o", "json"), ("show", "shop/orders", "21")):
+        assert "SSN" not in ask(*words), words
+    assert "SSN-123" in ask("show", "shop/orders", "21", "--show-sensitive")
+    (source,) = load_sources(lake.parent / "sources")
+    (orders,) = (table for table in source.tables if table.sensitive)
+    assert "SSN" not in str(evidence(source, orders, quarantine_records(str(lake), source, orders)))
 
 
 @pytest.mark.slow

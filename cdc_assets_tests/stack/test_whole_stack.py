@@ -33,7 +33,7 @@ def test_status_lists_every_component_with_its_address_and_memory(stack: Running
     assert answer["healthy"]
     names = {c["name"] for c in answer["components"]}
     kafka = {"core-kafka", "lake-kafka", "core-connect", "lake-connect"}
-    assert names == {"postgres", "spark-connect", "s3", "gcs", "dagster-code", "dagster-webserver", "dagster-daemon"} | kafka
+    assert names == {"postgres", "spark-connect", "s3", "dagster-code", "dagster-webserver", "dagster-daemon"} | kafka
     assert all(c["pid"] and c["rss_bytes"] and Path(c["log"]).exists() for c in answer["components"])
     assert answer["rss_bytes"] < 6 * 2**30
     assert {"CDC_SPARK_REMOTE", "CDC_CORE_BOOTSTRAP", "AWS_ENDPOINT_URL_S3", "dsn_world", "dsn_bank"} <= set(answer["addresses"])

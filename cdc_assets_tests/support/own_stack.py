@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.state import ComponentState, read_state
@@ -18,6 +19,19 @@ ELSEWHERE = {
     "CDC_DAGSTER_URL": "http://127.0.0.1:9",
     "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9",
 }
+_SHOP = """
+source: shop
+database: {kind: postgresql, host: 127.0.0.1, dbname: shop, user: cdc, password: {secret: shop}}
+backup: {store: {kind: gcs, bucket: cdc-backup, prefix: lake}}
+tables: [{name: public.orders}]
+"""
+
+
+def named_gcs(folder: Path) -> dict[str, str]:
+    """The variable of a folder of sources, of which one backs up to GCS: its endpoint is started only then."""
+    folder.mkdir()
+    (folder / "shop.yaml").write_text(_SHOP)
+    return {"CDC_SOURCES": str(folder)}
 
 
 def until(condition: Callable[[], bool], seconds: float = 120) -> None:

@@ -14,7 +14,15 @@ from typing_extensions import override
 
 from spark.errors import LakeStoreError
 from spark.lake.bucket import AgedObject, Bucket, FoundObject, Page, client_of_process
-from spark.lake.store_options import ANSWER_SECONDS, CONNECT_SECONDS, GOOGLE_VARIABLES, GcsAccess, gcs_access
+from spark.lake.store_options import (
+    ANSWER_SECONDS,
+    CONNECT_SECONDS,
+    GOOGLE_VARIABLES,
+    GcsAccess,
+    gcs_access,
+    gcs_url,
+    without_key,
+)
 
 Answer = TypeVar("Answer")
 _OF_OBJECTS = frozenset({"read", "delete"})
@@ -143,4 +151,4 @@ def _whole_seconds(blob: Any) -> float:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+    return without_key((str(error).splitlines() or [type(error).__name__])[0], gcs_url())[:300]

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from spark.lake.place import is_object, store_place
 
@@ -20,6 +21,8 @@ AWS_VARIABLES = (
 GOOGLE_VARIABLES = ("STORAGE_EMULATOR_HOST", "GOOGLE_APPLICATION_CREDENTIALS")
 """What a client of such a store is made by."""
 DEFAULT_REGION = "us-east-1"
+KEY_HEADER = "X-CDC-Key"
+"""By which Hadoop's connector tells the key that the address of the stack's own GCS has as its path: in uploads it forgets it."""
 GOOGLE = "https://storage.googleapis.com"
 CONNECT_SECONDS, ANSWER_SECONDS = 10, 60
 _SMALL_ANSWER_SECONDS = 15
@@ -48,6 +51,12 @@ def region_of(environment: Mapping[str, str] = os.environ) -> str:
 def gcs_url(environment: Mapping[str, str] = os.environ) -> str:
     """The address of the GCS, without a slash at its end."""
     return (environment.get("STORAGE_EMULATOR_HOST") or GOOGLE).rstrip("/")
+
+
+def without_key(text: str, url: str) -> str:
+    """A message of a client without the path of the GCS's address: the stack's own endpoint has its key there."""
+    address = urlsplit(url)
+    return text.replace(url, f"{address.scheme}://{address.netloc}") if address.path else text
 
 
 def asks_for_login(url: str) -> bool:
@@ -177,10 +186,14 @@ def _delta_gcs(url: str) -> dict[str, str]:
 
 
 def _spark_gcs(url: str) -> dict[str, str]:
+    address = urlsplit(url)
+    is_ours = address.path and not asks_for_login(url)
+    root = f"{address.scheme}://{address.netloc}" if is_ours else url
     return {
         "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
         "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
-        "spark.hadoop.fs.gs.storage.root.url": f"{url}/",
+        "spark.hadoop.fs.gs.storage.root.url": f"{root}/",
+        **({f"spark.hadoop.fs.gs.storage.http.headers.{KEY_HEADER}": address.path.removeprefix("/")} if is_ours else {}),
         "spark.hadoop.fs.gs.auth.type": "APPLICATION_DEFAULT" if asks_for_login(url) else "UNAUTHENTICATED",
         "spark.delta.logStore.gs.impl": "io.delta.storage.GCSLogStore",
     }

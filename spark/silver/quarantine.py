@@ -178,11 +178,12 @@ def _check_limit(session: SparkSession, spec: SilverSpec) -> None:
         return
     first = held.orderBy("topic", "partition", "offset").first()
     assert first is not None
+    # Its message may have a value of a sensitive column, and this one goes into logs and alerts.
+    of_column = f" of column {first.column}" if first.column else ""
     raise QuarantineFullError(
         f"table {spec.table}: {quantity(count, 'record')} in quarantine, its limit is {spec.quarantine_limit}; the first is "
-        "topic "
-        f"{first.topic} partition {first.partition} offset {first.offset}: {first.message}; silver was not changed. Look at them "
-        "(cdc quarantine list), then mend the cause, drop them, or raise quarantine.max_records"
+        f"topic {first.topic} partition {first.partition} offset {first.offset}: {first.error_class}{of_column}; silver was not "
+        "changed. Look at them (cdc quarantine list), then mend the cause, drop them, or raise quarantine.max_records"
     )
 
 

@@ -74,7 +74,7 @@ class PlatformEntry:
                 map(_is_digest, entry.parts.values())
             )
             sound = kind == "platform" and isinstance(entry.number, int) and parts_known
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
             raise BackupError(f"{key} is no entry of a platform log: {type(error).__name__}: {error}") from error
         if version != FORMAT:
             raise BackupError(f"{key} has format {version}, this version reads {FORMAT}: upgrade it")
@@ -148,7 +148,10 @@ def unseal(data: bytes, *, key: str) -> dict[str, Any]:
         BackupError: naming the object, when the digest is of another content.
         ValueError, KeyError, AttributeError: it is no such document.
     """
-    said: dict[str, Any] = json.loads(data)
+    try:
+        said: dict[str, Any] = json.loads(data)
+    except RecursionError:
+        raise ValueError("brackets within brackets, too deep to be read") from None
     if said.pop("sha256") != digest(canonical_json(said)):
         raise BackupError(f"{key} has another content than the digest in it says")
     return said

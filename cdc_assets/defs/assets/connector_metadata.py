@@ -13,6 +13,7 @@ from cdc_assets.defs.runbook import runbook
 from cdc_assets.kinds import experimental_warning
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.connect import ConnectorStatus
+from cdc_assets.shown_text import lines_in_markdown
 
 
 def of_applied(source: BaseSource, applied: Applied) -> dict[str, Any]:
@@ -42,4 +43,4 @@ def of_status(url: str, status: ConnectorStatus) -> dict[str, Any]:
 
 def of_difference(lines: Sequence[str]) -> dict[str, Any]:
     """What `cdc diff` said before it was applied; nothing where there was no difference. Secrets are not in it."""
-    return {"cdc/diff": dg.MetadataValue.md("```diff\n" + "\n".join(lines) + "\n```")} if lines else {}
+    return {"cdc/diff": dg.MetadataValue.md(lines_in_markdown(list(lines)))} if lines else {}

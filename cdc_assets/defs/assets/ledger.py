@@ -17,6 +17,7 @@ from cdc_assets.ledger.read import SourceLedger, WindowCount, total
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.platform import Platform
+from cdc_assets.shown_text import in_markdown
 from spark.ledger.terms import FATES, LINKS
 
 _SHOWN = 48
@@ -61,7 +62,7 @@ def _picture(source: BaseSource, table: Table, hours: list[WindowCount]) -> str:
     first = hours[-1].start - timedelta(days=7)
     title = f"{source.name}/{names.table_name(table)}, windows of 1h (UTC)"
     image = png([w for w in hours if w.start >= first], title=title, window="1h", width=8.0, dpi=80)
-    return f"![{title}](data:image/png;base64,{base64.b64encode(image).decode()})"
+    return f"![{in_markdown(title)}](data:image/png;base64,{base64.b64encode(image).decode()})"
 
 
 def markdown(windows: list[WindowCount]) -> str:
@@ -71,5 +72,5 @@ def markdown(windows: list[WindowCount]) -> str:
     for found in reversed(windows):
         counts = ["?" if (v := found.counts[name]) is None else str(v) for name in (*LINKS, *FATES)]
         late = [str(found.late + found.too_late), f"{found.late_by:.0f}"]
-        lines.append(" | ".join([f"{found.start:%Y-%m-%d %H:%M}", found.op, *counts, *late]))
+        lines.append(" | ".join([f"{found.start:%Y-%m-%d %H:%M}", in_markdown(found.op), *counts, *late]))
     return "\n".join(lines)

@@ -23,6 +23,7 @@ from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows, version_after
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import ledger_of
+from cdc_assets.shown_text import in_markdown
 from cdc_assets.silver.fold_tables import Results, fold_others
 from cdc_assets.silver.preview import preview
 from cdc_assets.tables.columns import source_columns
@@ -88,8 +89,8 @@ def _keys(table: Table, found: CatalogueTable) -> str:
 
 
 def column_schema(columns: Sequence[Column], found: CatalogueTable) -> dg.TableSchema:
-    """The columns with the comments that the source's database has of them."""
-    comments = {column.name: column.comment or None for column in found.columns}
+    """The columns with the comments that the source's database has of them; Dagster renders these as Markdown."""
+    comments = {column.name: in_markdown(column.comment) if column.comment else None for column in found.columns}
     return dg.TableSchema(
         [
             dg.TableColumn(c.name, c.source_type, comments.get(c.name), dg.TableColumnConstraints(nullable=c.nullable))

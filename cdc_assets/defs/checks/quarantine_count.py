@@ -55,7 +55,7 @@ def evidence(source: BaseSource, table: Table, records: list[QuarantinedRecord])
         "cdc/rows_in_doubt": len(rows),
         "cdc/records_of_unknown_rows": unknown,
         "cdc/by_class": dg.MetadataValue.json(dict(Counter(h.facts["error_class"] for h in records))),
-        "cdc/first_message": oldest.facts["message"],
+        "cdc/first_message": oldest.hidden(table).facts["message"],
     }
     since = f"{oldest.facts['first_seen']:%Y-%m-%d %H:%M}"
     text = f"{quantity(len(records), 'record')} in quarantine since {since}, {quantity(len(rows), 'row')} in doubt"

@@ -22,6 +22,7 @@ from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.schema_ledger import ledger_of, rows_up_to, rows_without_value
+from cdc_assets.shown_text import in_markdown, lines_in_markdown
 from cdc_assets.tables.portability import portability_findings
 from cdc_assets.tables.replay_offer import replay_offer
 from spark.schema.column_ledger import ColumnLedger, diff, place_of
@@ -112,7 +113,8 @@ def _what_remains(ledger: ColumnLedger, rows: str, way_out: str) -> str:
 def _metadata(ledger: ColumnLedger) -> dict[str, dg.MetadataValue]:
     last = ledger.history[-1]
     shown = "\n".join(
-        f"**{entry.version}** {entry.at}, after {entry.after or 'the start'}\n```\n{chr(10).join(diff(entry))}\n```"
+        f"**{entry.version}** {in_markdown(entry.at)}, after {in_markdown(entry.after or 'the start')}  \n"
+        f"{lines_in_markdown(diff(entry))}\n"
         for entry in reversed(ledger.history)
     )
     return {

@@ -15,7 +15,7 @@ from cdc_assets.resources.object_store.errors import (
     PreconditionError,
     StoreAccessError,
 )
-from spark.lake.store_options import gcs_access
+from spark.lake.store_options import gcs_access, gcs_url, without_key
 
 Answer = TypeVar("Answer")
 _TYPE = "application/octet-stream"
@@ -107,4 +107,5 @@ class GcsStore(ObjectStore):
                     MissingBucketError if not key or key.endswith("/") or "bucket does not exist" in text else MissingObjectError
                 )
             first = (text.splitlines() or [type(error).__name__])[0]
-            raise kind(f"{what} {self.url}/{key}: {first[:300]}") from error
+            shown = without_key(first, self.config.endpoint or gcs_url())
+            raise kind(f"{what} {self.url}/{key}: {shown[:300]}") from error

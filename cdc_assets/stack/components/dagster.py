@@ -24,6 +24,7 @@ from cdc_assets.stack.declared_needs import REMEMBERED
 from cdc_assets.stack.errors import NotReadyError, StackError
 from cdc_assets.stack.home import private_folder, read_json, write_private
 from cdc_assets.stack.ports import HOST
+from cdc_assets.stack.short_socket import socket_of
 
 if TYPE_CHECKING:
     import grpc
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 MODULE = "cdc_assets.definitions"
 TOKEN_VARIABLE = "CDC_DAGSTER_TOKEN"
 """By which the guard of the webserver is told its token."""
-_TOKEN = "dagster_token"
+TOKEN = "dagster_token"
 # Seconds that a call of the code server, a sensor's tick among them, may take: 60 and 180 unless told otherwise. The tick of a
 # machine at load 30 takes longer, and what is cut off is asked again from the beginning.
 _SLOW_MACHINE = {"DAGSTER_GRPC_TIMEOUT_SECONDS": "300", "DAGSTER_REPOSITORY_GRPC_TIMEOUT_SECONDS": "600"}
-_CODE, WEBSERVER, DAEMON = "dagster-code", "dagster-webserver", "dagster-daemon"
+CODE, WEBSERVER, DAEMON = "dagster-code", "dagster-webserver", "dagster-daemon"
 _ASKED = 3
 # The server below ends when its proxy is gone for so long; the default of 30 s is little on a machine that is busy.
 _HEARTBEAT_SECONDS = "120"
@@ -65,7 +66,8 @@ class _DagsterProcess(Component):
         write_private(self.dagster_home / "workspace.yaml", yaml.safe_dump(self._workspace(), sort_keys=False))
 
     def _workspace(self) -> dict[str, Any]:
-        server = {"host": HOST, "port": self.site.ports[_CODE], "location_name": "cdc_assets"}
+        # It answers whoever reaches it with what its environment holds: no port, but a socket in a folder that is closed.
+        server = {"socket": str(socket_of(self.site.home, CODE)), "location_name": "cdc_assets"}
         return {"load_from": [{"grpc_server": server}]}
 
     def _instance(self) -> dict[str, Any]:
@@ -131,7 +133,7 @@ class _DagsterProcess(Component):
     @property
     def token(self) -> str:
         """What the webserver asks for (guarded_webserver)."""
-        return self.site.home.private(_TOKEN)
+        return self.site.home.private(TOKEN)
 
     def _spark_token(self) -> dict[str, str]:
         """For users' own assets, which may open sessions by PySpark's own client."""
@@ -149,13 +151,19 @@ class DagsterCode(_DagsterProcess):
     A reload starts a new server and lets the old one end its runs; `dagster api grpc` alone cannot reload (ADR 0050).
     """
 
-    name = _CODE
+    name = CODE
     stop_timeout = 30
+    ports: tuple[str, ...] = ()
+
+    @property
+    @override
+    def address(self) -> str:
+        return f"unix:{socket_of(self.site.home, CODE)}"
 
     @override
     def command(self) -> list[str]:
-        port = str(self.site.ports[_CODE])
-        options = ["--module-name", MODULE, "--host", HOST, "--port", port, "--location-name", "cdc_assets"]
+        socket = str(socket_of(self.site.home, CODE))
+        options = ["--module-name", MODULE, "--socket", socket, "--location-name", "cdc_assets"]
         return [sys.executable, "-m", "cdc_assets.stack.warm_runs", "code-server", "start", *options]
 
     @override
@@ -195,7 +203,7 @@ class _AsksCode(_DagsterProcess):
     @property
     @override
     def needs(self) -> tuple[str, ...]:
-        return (*super().needs, _CODE)
+        return (*super().needs, CODE)
 
 
 class DagsterWebserver(_AsksCode):
@@ -230,7 +238,7 @@ class DagsterWebserver(_AsksCode):
     @property
     @override
     def keys(self) -> Mapping[str, Path]:
-        return {self.url: self.site.home.private_file(_TOKEN)}
+        return {self.url: self.site.home.private_file(TOKEN)}
 
 
 class DagsterDaemon(_AsksCode):

@@ -1,35 +1,46 @@
-"""The GCS endpoint: fake-gcs-server over a local folder, so that objects outlive a restart.
+"""The GCS endpoint: a server of ours over a local folder, so that objects outlive a restart (gcs_server).
 
-Before it counts as healthy it must refuse a second upload with ifGenerationMatch=0 with 412: backups build on that.
+It is started where a source, or the lake, names a bucket of GCS. Before it counts as healthy it must refuse a second upload with
+ifGenerationMatch=0 with 412: backups build on that.
 """
 
 from __future__ import annotations
 
-import platform
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
 from cdc_assets.stack.components.object_endpoint import PROBE_BUCKET, ObjectEndpoint
 from cdc_assets.stack.errors import NotReadyError
-from cdc_assets.stack.packages import GCS, package_folder
 
-_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+NAME = "gcs"
+KEY_VARIABLE = "CDC_GCS_KEY"
+"""By which the server is told its key."""
+_KEY = "gcs_key"
 
 
 class GcsEndpoint(ObjectEndpoint):
     """Google Cloud Storage on 127.0.0.1."""
 
-    name = "gcs"
+    name = NAME
 
     @override
     def command(self) -> list[str]:
-        machine = _MACHINES.get(platform.machine(), platform.machine())
-        folder = package_folder(*GCS) / "vendor" / "fake-gcs-server" / "bin"
-        server = [str(folder / f"fake-gcs-server-linux-{machine}"), "-scheme", "http", "-host", "127.0.0.1"]
-        server += ["-port", str(self.site.ports[self.name]), "-backend", "filesystem", "-filesystem-root", str(self.data)]
-        return [*server, "-external-url", self.url, "-public-host", self.address, "-log-level", "warn"]
+        return [sys.executable, "-m", "cdc_assets.stack.gcs_server", str(self.site.ports[self.name]), str(self.data)]
+
+    @override
+    def environment(self) -> dict[str, str]:
+        key = {KEY_VARIABLE: self.site.home.private(_KEY)}
+        return {**super().environment(), "PYTHONPATH": str(Path(__file__).parents[3]), "PYTHONUNBUFFERED": "1", **key}
+
+    @property
+    @override
+    def url(self) -> str:
+        """With the key: Google's clients send an emulator no login, and keep the path of its address."""
+        return f"{super().url}/{self.site.home.private(_KEY)}"
 
     def _request(self, method: str, path: str, **arguments: Any) -> int:
         return self._status(method, f"{self.url}{path}", **arguments)
@@ -37,7 +48,7 @@ class GcsEndpoint(ObjectEndpoint):
     @override
     def probe(self) -> None:
         if (status := self._request("GET", "/storage/v1/b?project=cdc")) != 200:
-            raise NotReadyError(f"{self.url}: listing the buckets is answered with {status}")
+            raise NotReadyError(f"{self.address}: listing the buckets is answered with {status}")
 
     @override
     def settle(self) -> None:

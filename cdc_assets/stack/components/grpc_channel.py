@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def local_channel(address: str) -> grpc.Channel:
-    """To `host:port`, past any proxy; it knocks again within a second, where gRPC's own back-off goes up to 120 s."""
+    """To `host:port` or `unix:/path`, past any proxy; it knocks again within a second, where gRPC waits up to 120."""
     import grpc
 
     options = [

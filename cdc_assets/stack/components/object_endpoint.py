@@ -42,4 +42,4 @@ class ObjectEndpoint(Component):
         try:
             return self._http.request(method, url, timeout=self.answer_within, **arguments).status_code
         except httpx.HTTPError as error:
-            raise NotReadyError(f"{self.url}: {error}") from error
+            raise NotReadyError(f"{self.address}: {error}") from error

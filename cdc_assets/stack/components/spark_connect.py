@@ -113,9 +113,8 @@ class SparkConnect(Component):
         self._pools.write_text(_POOLS, encoding="utf-8")
         # For what must not stand on a command line.
         write_private(self.run / "spark.properties", "")
-        if self.site.is_standalone:
-            conf = driver_conf(self.site.home, self.run / "log4j2.properties")
-            write_properties(self.run / "spark.properties", conf)
+        conf = driver_conf(self.site.home, self.run / "log4j2.properties") if self.site.is_standalone else {}
+        write_properties(self.run / "spark.properties", {**conf, **lake_conf(self.site, self.run / "tmp")})
 
     @override
     def command(self) -> list[str]:
@@ -171,7 +170,6 @@ class SparkConnect(Component):
             "spark.sql.warehouse.dir": str(self.data / "warehouse"),
             "spark.sql.catalogImplementation": "in-memory",
             "spark.python.daemon.module": f"{small_tables.__name__}.daemon",
-            **lake_conf(self.site, self.run / "tmp"),
             **self._of_executors(),
             **(SPARK_CONF if self.site.jmx else {}),
         }

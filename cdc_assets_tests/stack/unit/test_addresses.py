@@ -11,9 +11,11 @@ from cdc_assets.stack import java, plan
 from cdc_assets.stack.components.connect import ConnectWorker
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.site import Site
+from cdc_assets_tests.support.own_stack import named_gcs
 
 
-def test_a_message_offers_the_stack_for_all_that_it_sets(tmp_path: Path) -> None:
+def test_a_message_offers_the_stack_for_all_that_it_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_SOURCES", named_gcs(tmp_path / "sources")["CDC_SOURCES"])
     home = Home(tmp_path / "home").create()
     told = {name for component in plan.components(plan.choose(home, environment={})) for name in component.addresses}
     assert told | {"CDC_HOME", "CDC_LAKE"} == settings.SET_BY_STACK

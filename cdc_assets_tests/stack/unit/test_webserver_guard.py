@@ -108,6 +108,14 @@ def test_nobody_is_served_without_the_token(headers: dict[str, str]) -> None:
         assert ask("POST", path, **headers).status_code == HTTPStatus.UNAUTHORIZED
 
 
+def test_no_page_frames_it_and_no_text_loads_anything_from_elsewhere() -> None:
+    for answer in (ask("GET", "/", **KEY), ask("GET", "/"), ask("GET", f"/?token={TOKEN}")):
+        policy = answer.headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in policy
+        assert "img-src 'self' data: blob:;" in policy
+        assert (answer.headers["x-frame-options"], answer.headers["referrer-policy"]) == ("DENY", "no-referrer")
+
+
 def test_the_token_of_the_address_becomes_a_cookie() -> None:
     opened = ask("GET", f"//evil.example/runs?view=a%26b&token={TOKEN}")
     assert (opened.status_code, opened.headers["location"]) == (HTTPStatus.SEE_OTHER, "/evil.example/runs?view=a%26b")

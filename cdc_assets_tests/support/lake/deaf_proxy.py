@@ -16,7 +16,7 @@ class DeafProxy:
     """Passes all on to the store at `behind`; answers that `drops` chooses by method, path and body are not passed back."""
 
     def __init__(self, behind: str) -> None:
-        self.behind, self.url = urlsplit(behind).netloc, ""
+        self.behind, self.path, self.url = urlsplit(behind).netloc, urlsplit(behind).path, ""
         self.drops: Callable[[str, str, bytes], bool] = lambda *_: False
         self.dropped: list[str] = []
 
@@ -63,7 +63,7 @@ def deaf_proxy(behind: str) -> Iterator[DeafProxy]:
             """Silent: `dropped` has what counts."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    proxy.url = f"http://127.0.0.1:{server.server_address[1]}"
+    proxy.url = f"http://127.0.0.1:{server.server_address[1]}{proxy.path}"
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield proxy

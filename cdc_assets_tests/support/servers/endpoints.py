@@ -38,7 +38,7 @@ class Endpoint:
 
     @property
     def config(self) -> BackupStore:
-        return BackupStore(kind=self.kind, bucket="cdc-backup", endpoint=f"http://{self._component.address}")  # type: ignore[arg-type]
+        return BackupStore(kind=self.kind, bucket="cdc-backup", endpoint=self._component.url)  # type: ignore[arg-type]
 
     @property
     def environment(self) -> dict[str, str]:

@@ -1,0 +1,58 @@
+"""Texts of sources as people are shown them: what a terminal or a page would act on is written out.
+
+A terminal acts on C0, DEL and C1 (titles, the clipboard, the cursor), and on what turns the direction of writing around
+(https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters). Dagster's pages render Markdown.
+"""
+
+from __future__ import annotations
+
+import re
+
+_DIRECTIONS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_ACTIVE = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029{_DIRECTIONS}]")
+_ACTIVE_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_DIRECTIONS}]")
+# What rich and click write to a terminal themselves: colours, and the cursor of a progress line.
+_OWN = re.compile(r"\x1b\[[0-9;]*[mABCDGK]|\x1b\[\?25[lh]|\r")
+_MARKS = re.compile(r"([!-/:-@\[-`{-~])")
+
+
+def visible(text: object) -> str:
+    """One line: `\\x1b` for ESC, `\\u202e` for a turn of direction; a line break and a tab are written out too."""
+    return _ACTIVE.sub(_code, str(text))
+
+
+def visible_lines(text: object) -> str:
+    """The same of several lines, which stay lines, with their tabs."""
+    return _ACTIVE_IN_LINES.sub(_code, str(text))
+
+
+def on_terminal(text: str) -> str:
+    """What a terminal may be sent: our own colours and cursor, and nothing else that it acts on."""
+    parts, at = [], 0
+    for own in _OWN.finditer(text):
+        parts += [visible_lines(text[at : own.start()]), own[0]]
+        at = own.end()
+    return "".join([*parts, visible_lines(text[at:])])
+
+
+def is_active(text: str) -> bool:
+    """Whether a terminal would act on something in it."""
+    return bool(_ACTIVE.search(text))
+
+
+def in_markdown(text: object) -> str:
+    """One line that Markdown shows as it is: each mark of ASCII behind a backslash, so neither image nor link nor HTML.
+
+    https://spec.commonmark.org/0.31.2/#backslash-escapes
+    """
+    return _MARKS.sub(r"\\\1", visible(text))
+
+
+def lines_in_markdown(lines: list[str]) -> str:
+    """Several such lines, below each other."""
+    return "  \n".join(in_markdown(line) for line in lines)
+
+
+def _code(match: re.Match[str]) -> str:
+    number = ord(match[0])
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"

@@ -1,0 +1,281 @@
+"""The GCS endpoint of the stack: what Google's client, PyArrow, delta-rs and the connector of Hadoop ask of Google Cloud Storage.
+
+Executed as `python -m cdc_assets.stack.gcs_server PORT FOLDER`; the variable CDC_GCS_KEY has the key. Every path begins with it:
+Google's clients send an emulator no login, and keep the path of the address that they are given. The connector of Hadoop forgets
+that path in uploads, and sends the key by a header. Refused are another host's name, a page of another origin, and whoever does
+not know the key. Nothing answers with CORS headers, and nothing is
+configured by a request. A bucket's or object's name is a value, never a path (gcs_objects).
+
+https://cloud.google.com/storage/docs/json_api/v1, and its XML interface for reading: https://cloud.google.com/storage/docs/xml-api
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import secrets
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from email import message_from_bytes
+from http import HTTPStatus
+from pathlib import Path
+from secrets import compare_digest
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from cdc_assets.stack.components.gcs import KEY_VARIABLE
+from cdc_assets.stack.foreign_page import foreign
+from cdc_assets.stack.gcs_answers import bucket_resource, content, incomplete, listing, object_resource, refusal, xml_listing
+from cdc_assets.stack.gcs_objects import CHUNK, Conditions, Draft, GcsObject, KeptObjects, RefusedError
+from cdc_assets.stack.gcs_requests import (
+    Call,
+    check_name,
+    json_object,
+    object_name,
+    read_call,
+    receive_into,
+    two_parts,
+    unknown,
+    whole_body,
+)
+from spark.lake.store_options import KEY_HEADER
+
+_HEADER = KEY_HEADER.lower()
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
+
+
+@dataclass
+class Session:
+    """An upload that comes in pieces."""
+
+    bucket: str
+    name: str
+    conditions: Conditions
+    fields: Mapping[str, Any]
+    draft: Draft
+
+
+class GcsServer:
+    """An ASGI application over one folder."""
+
+    def __init__(self, objects: KeptObjects, key: str) -> None:
+        self._objects, self._key = objects, key
+        self._sessions: dict[str, Session] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI has it."""
+        if scope["type"] != "http":
+            raise NotImplementedError(scope["type"])
+        request = Request(scope, receive)
+        try:
+            answer = await self._answer(request)
+        except RefusedError as refused:
+            answer = refusal(refused.status, str(refused))
+        await answer(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        if refused := foreign(request.headers):
+            return PlainTextResponse(refused[1], refused[0])
+        path = request.scope["raw_path"].decode("ascii").removeprefix("/")
+        first, _, rest = path.partition("/")
+        if not self._is_key(first):
+            if not self._is_key(request.headers.get(_HEADER, "")):
+                return PlainTextResponse("The path of the address has a key: ./cdc env\n", HTTPStatus.UNAUTHORIZED)
+            rest = path
+        url = f"http://{request.headers['host']}/{self._key}"
+        query = request.scope["query_string"].decode("ascii")
+        call = read_call(request.method, rest, query, request.headers, url)
+        if call.parts[:1] == ("upload",):
+            return await self._upload(replace(call, parts=call.parts[1:]), request)
+        if call.parts[:1] == ("batch",):
+            return await self._batch(call, await whole_body(request))
+        body = b"" if request.method in ("GET", "HEAD", "DELETE") else await whole_body(request)
+        return await run_in_threadpool(self._do, call, body)
+
+    def _is_key(self, text: str) -> bool:
+        return compare_digest(text.encode(), self._key.encode())
+
+    def _do(self, call: Call, body: bytes) -> Response:
+        match (call.method, call.parts):
+            case ("GET", ("storage", "v1", "b")):
+                items = [bucket_resource(name, call.url) for name in self._objects.buckets()]
+                return JSONResponse({"kind": "storage#buckets", "items": items})
+            case ("POST", ("storage", "v1", "b")):
+                name = str(json_object(body).get("name", ""))
+                if not _BUCKET.fullmatch(name):
+                    raise RefusedError(400, f"Invalid bucket name: {name!r}")
+                self._objects.create_bucket(name)
+                return JSONResponse(bucket_resource(name, call.url))
+            case ("GET", ("storage", "v1", "b", bucket)):
+                self._objects.check_bucket(bucket)
+                return JSONResponse(bucket_resource(bucket, call.url))
+            case ("GET", ("storage", "v1", "b", bucket, "o")):
+                self._objects.check_bucket(bucket)
+                return listing(self._objects, call, bucket)
+            case _ if call.parts[:2] == ("storage", "v1") or call.parts[:3] == ("download", "storage", "v1"):
+                return self._on_object(call, body)
+            case (("GET" | "HEAD"), (bucket,)):
+                self._objects.check_bucket(bucket)
+                return xml_listing(self._objects, call, bucket)
+            case (("GET" | "HEAD"), (bucket, *names)):
+                return content(self._objects, call, self._objects.find(bucket, "/".join(names)))
+        raise unknown(call)
+
+    def _on_object(self, call: Call, body: bytes) -> Response:
+        match (call.method, call.parts):
+            case (("GET" | "DELETE"), (*_, "v1", "b", bucket, "o", name)):
+                return self._object(call, bucket, name)
+            case ("POST", ("storage", "v1", "b", bucket, "o", name, "rewriteTo" | "copyTo" as verb, "b", other, "o", new)):
+                kept = self._copy(call, (bucket, name), (other, new), body)
+                sizes = {"totalBytesRewritten": str(kept.size), "objectSize": str(kept.size)}
+                told = object_resource(other, kept, call.url)
+                answer = {"kind": "storage#rewriteResponse", **sizes, "done": True, "resource": told}
+                return JSONResponse(answer if verb == "rewriteTo" else told)
+            case ("POST", ("storage", "v1", "b", bucket, "o", name, "moveTo", "o", new)):
+                kept = self._copy(call, (bucket, name), (bucket, new), b"")
+                self._objects.delete(bucket, name, Conditions())
+                return JSONResponse(object_resource(bucket, kept, call.url))
+            case ("POST", ("storage", "v1", "b", bucket, "o", name, "compose")):
+                return JSONResponse(object_resource(bucket, self._compose(call, bucket, name, body), call.url))
+        raise unknown(call)
+
+    def _object(self, call: Call, bucket: str, name: str) -> Response:
+        if call.method == "DELETE":
+            self._objects.delete(bucket, name, call.conditions)
+            return Response(status_code=HTTPStatus.NO_CONTENT)
+        found = self._objects.find(bucket, name, call.conditions)
+        if call.query.get("alt") == "media":
+            return content(self._objects, call, found)
+        return JSONResponse(object_resource(bucket, found, call.url))
+
+    def _copy(self, call: Call, source: tuple[str, str], target: tuple[str, str], body: bytes) -> GcsObject:
+        found = self._objects.find(*source, call.source_conditions)
+        fields = {"contentType": found.content_type, "metadata": json.loads(found.metadata), **json_object(body)}
+        return self._join([found], target, call.conditions, fields)
+
+    def _compose(self, call: Call, bucket: str, name: str, body: bytes) -> GcsObject:
+        asked = json_object(body)
+        found = [self._objects.find(bucket, str(each["name"])) for each in asked["sourceObjects"]]
+        return self._join(found, (bucket, name), call.conditions, asked.get("destination", {}))
+
+    def _join(self, found: list[GcsObject], target: tuple[str, str], when: Conditions, fields: Mapping[str, Any]) -> GcsObject:
+        draft = self._objects.draft()
+        for each in found:
+            with self._objects.open(each) as content:
+                while data := content.read(CHUNK):
+                    draft.write(data)
+        return self._keep(draft, *target, when, fields)
+
+    def _keep(self, draft: Draft, bucket: str, name: str, when: Conditions, fields: Mapping[str, Any]) -> GcsObject:
+        try:
+            check_name(name)
+            _check_digests(draft, fields)
+        except RefusedError:
+            draft.discard()
+            raise
+        kind, metadata = str(fields.get("contentType") or "application/octet-stream"), fields.get("metadata") or {}
+        return self._objects.keep(draft, bucket, name, conditions=when, content_type=kind, metadata=metadata)
+
+    async def _upload(self, call: Call, request: Request) -> Response:
+        if known := call.query.get("upload_id"):
+            return await self._go_on(known, call, request)
+        match call.parts:
+            case ("storage", "v1", "b", bucket, "o") if call.method == "POST":
+                await run_in_threadpool(self._objects.check_bucket, bucket)
+            case _:
+                raise unknown(call)
+        kind = call.query.get("uploadType", "media")
+        if kind == "resumable":
+            return self._begin(call, bucket, json_object(await whole_body(request)))
+        if kind == "multipart":
+            fields, content = two_parts(request.headers.get("content-type", ""), await whole_body(request))
+            draft = self._objects.draft()
+            draft.write(content)
+        else:
+            fields, draft = {"contentType": request.headers.get("content-type", "")}, self._objects.draft()
+            await receive_into(request, draft)
+        name = object_name(fields, call)
+        kept = await run_in_threadpool(self._keep, draft, bucket, name, call.conditions, fields)
+        return JSONResponse(object_resource(bucket, kept, call.url))
+
+    def _begin(self, call: Call, bucket: str, fields: Mapping[str, Any]) -> Response:
+        kind = call.headers.get("x-upload-content-type", "")
+        fields, name = {"contentType": kind, **fields}, object_name(fields, call)
+        known = secrets.token_urlsafe(24)
+        self._sessions[known] = Session(bucket, name, call.conditions, fields, self._objects.draft())
+        location = f"{call.url}/upload/storage/v1/b/{bucket}/o?uploadType=resumable&upload_id={known}"
+        return Response(status_code=HTTPStatus.OK, headers={"location": location, "x-guploader-uploadid": known})
+
+    async def _go_on(self, known: str, call: Call, request: Request) -> Response:
+        session = self._sessions.get(known)
+        if session is None:
+            raise RefusedError(404, "There is no such upload")
+        if call.method == "DELETE":
+            self._sessions.pop(known).draft.discard()
+            return Response(status_code=499)
+        told = re.fullmatch(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)", call.headers.get("content-range", "bytes 0-0/*"))
+        if told is None:
+            raise RefusedError(400, f"Content-Range: {call.headers.get('content-range')}")
+        first, _, total = told.groups()
+        if "content-range" not in call.headers or first is not None:
+            if int(first or 0) != session.draft.size:
+                return incomplete(session.draft.size)
+            await receive_into(request, session.draft)
+        whole = "content-range" not in call.headers or (total != "*" and int(total) == session.draft.size)
+        if not whole:
+            return incomplete(session.draft.size)
+        del self._sessions[known]
+        kept = await run_in_threadpool(
+            self._keep, session.draft, session.bucket, session.name, session.conditions, session.fields
+        )
+        return JSONResponse(object_resource(session.bucket, kept, call.url))
+
+    async def _batch(self, call: Call, body: bytes) -> Response:
+        """Requests in one: each is answered as if it had come alone."""
+        asked = message_from_bytes(b"content-type: " + call.headers.get("content-type", "").encode() + b"\r\n\r\n" + body)
+        boundary, answers = secrets.token_hex(8), io.BytesIO()
+        for part in asked.get_payload() if asked.is_multipart() else ():
+            line, _, rest = part.get_payload(decode=True).lstrip().partition(b"\r\n")  # type: ignore[union-attr]
+            method, target, *_ = line.decode("ascii").split(" ")
+            path, query = urlsplit(target).path, urlsplit(target).query
+            within = path.removeprefix("/").removeprefix(f"{self._key}/")
+            sent = rest.partition(b"\r\n\r\n")[2]
+            try:
+                answer = await run_in_threadpool(self._do, read_call(method, within, query, {}, call.url), sent)
+            except RefusedError as refused:
+                answer = refusal(refused.status, str(refused))
+            known = part.get("Content-ID", "<x>").removeprefix("<")  # type: ignore[union-attr]
+            head = f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: <response-{known}\r\n\r\n"
+            head += f"HTTP/1.1 {answer.status_code} {HTTPStatus(answer.status_code).phrase}\r\n"
+            head += f"Content-Type: application/json\r\nContent-Length: {len(answer.body)}\r\n\r\n"
+            answers.write(head.encode() + bytes(answer.body) + b"\r\n")
+        answers.write(f"--{boundary}--\r\n".encode())
+        return Response(answers.getvalue(), media_type=f"multipart/mixed; boundary={boundary}")
+
+
+def _check_digests(draft: Draft, fields: Mapping[str, Any]) -> None:
+    for field, digest in zip(("md5Hash", "crc32c"), draft.digests, strict=True):
+        if fields.get(field) not in (None, digest):
+            raise RefusedError(400, f"Provided {field} {fields[field]!r} doesn't match calculated {field} {digest!r}.")
+
+
+def main() -> None:
+    """Serve the folder until SIGTERM."""
+    import uvicorn
+
+    port, folder = sys.argv[1:]
+    os.umask(0o077)
+    server = GcsServer(KeptObjects(Path(folder)), os.environ.pop(KEY_VARIABLE))
+    uvicorn.run(server, host="127.0.0.1", port=int(port), log_level="warning", access_log=False, lifespan="off", ws="none")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""No value of a source's acts on the terminal that shows it, on Dagster's pages, or on a chat."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdc_assets.alerts.channels import _for_slack
+from cdc_assets.cli.guarded_terminal import GuardedTerminal, guard_terminal
+from cdc_assets.cli.output_formats import Format, print_document, print_rows
+from cdc_assets.shown_text import in_markdown, lines_in_markdown, on_terminal, visible, visible_lines
+
+TITLE, CLIPBOARD, WIPE = "\x1b]0;owned\x07", "\x1b]52;c;ZXZpbA==\x1b\\", "\x1b[2J"
+HOSTILE = f"{TITLE}{CLIPBOARD}{WIPE}\x9b2J\x7f\u202eevil\u2066[/x][link=http://evil]a[/link]:smile:"
+ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+MARKDOWN = (
+    "![p](http://127.0.0.1:7777/x.png)",
+    "[a](javascript:alert(1))",
+    "<img src=http://evil>",
+    "<http://evil>",
+    "```\n![p](http://evil)\n```",
+    "`a` **b** _c_ ~~d~~ | e |",
+    "![r]\n\n[r]: http://evil",
+    "\\![p](http://evil)",
+    "&#33;[p](http://evil)",
+)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@given(st.text())
+def test_whatever_the_text_nothing_acts(text: str) -> None:
+    for shown in (visible(text), visible_lines(text)):
+        assert not ACTIVE.search(shown)
+    assert "\n" not in visible(text)
+    assert visible_lines("a\n\tb") == "a\n\tb"
+
+
+@pytest.mark.parametrize("output", list(Format))
+def test_a_table_of_hostile_values_is_shown(output: Format, capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows([{"name": HOSTILE, "n": None}], output, narrow=["name", "n"])
+    shown = capsys.readouterr().out
+    assert not ACTIVE.search(shown)
+    assert "[/x]" in shown
+    if output is Format.json:
+        assert json.loads(shown) == [{"name": HOSTILE, "n": None}]
+    if output is Format.yaml:
+        from ruamel.yaml import YAML
+
+        assert YAML(typ="safe").load(shown) == [{"name": HOSTILE, "n": None}]
+    if output is Format.text:
+        assert r"\x1b]0;owned\x07" in shown
+
+
+def test_yaml_keeps_letters_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    print_document({"a": "ünï"}, Format.yaml)
+    assert "ünï" in capsys.readouterr().out
+
+
+def test_a_terminal_gets_colours_and_nothing_else_that_it_acts_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (
+        on_terminal(f"\x1b[31mred\x1b[0m {TITLE}\x1b[1A\x1b[2K") == "\x1b[31mred\x1b[0m " + r"\x1b]0;owned\x07" + "\x1b[1A\x1b[2K"
+    )
+    terminal, pipe = Terminal(), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stderr", pipe)
+    guard_terminal()
+    assert isinstance(sys.stdout, GuardedTerminal)
+    print(HOSTILE)
+    print(HOSTILE, file=sys.stderr)
+    assert not any(each in terminal.getvalue() for each in (TITLE, CLIPBOARD, WIPE, "\x9b", "\u202e"))
+    assert pipe.getvalue() == HOSTILE + "\n"
+
+
+@pytest.mark.parametrize("text", MARKDOWN)
+def test_markdown_shows_a_text_as_it_is(text: str) -> None:
+    """CommonMark's own reference rules, in another implementation than Dagster's page has."""
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": True}).enable("table")
+    in_cell = parser.parse(f"| a |\n| --- |\n| {in_markdown(text)} |")
+    for tokens in (parser.parse(in_markdown(text)), parser.parse(lines_in_markdown([text, text])), in_cell):
+        kinds = {token.type for each in tokens for token in (each, *(each.children or ()))}
+        assert not kinds & {"image", "link_open", "html_inline", "html_block", "fence", "code_block", "code_inline", "em_open"}
+        cells = [t for t in tokens if t.type == "inline" and visible(text)[:5] in "".join(c.content for c in t.children or ())]
+        assert cells
+
+
+def test_slack_gets_no_mention_and_no_link() -> None:
+    assert _for_slack("<!channel> & <http://evil|cdc repair>") == "&lt;!channel&gt; &amp; &lt;http://evil|cdc repair&gt;"
