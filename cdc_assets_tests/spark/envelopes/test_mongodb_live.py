@@ -226,7 +226,8 @@ def test_documents_that_the_lake_has_lost_or_that_came_by_a_rename_are_read_agai
             chain.fold()
             DeltaTable(chain.silver(f"{name}.kept")).delete("v = 3")
             found = {r["table"]: r for r in json.loads(cdc(chain, "reconcile", name, "-o", "json").stdout)}
-            assert {t.partition("__")[2]: r["keys_differing"] for t, r in found.items()} == {"kept": 2, "moved": 8, "arrived": 8}
+            told = {table.partition("__")[2]: result["keys_differing"] for table, result in found.items()}
+            assert told == {"kept": 2, "moved": 8, "arrived": 8}, found
             healed = cdc(chain, "reconcile", "--heal", f"{name}.{name}__kept", f"{name}.{name}__arrived")
             assert healed.exit_code == 0, (healed.output, healed.exception)
             phantoms = cdc(chain, "reconcile", "--heal", f"{name}.{name}__moved")
