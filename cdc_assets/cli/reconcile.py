@@ -167,9 +167,11 @@ def _heal(platform: Platform, source: BaseSource, table: Table, result: TableRes
         return 0
     print(f"{told}: {quantity(refolded, 'key')} folded again, {again} read again", file=sys.stderr)
     if not refolded + again:
+        from cdc_assets.onboarding.steps.verify import phantom_mend
+
         print(
             f"{told}: no event can be read again for what differs. Rows that the source has no more go with: "
-            f"cdc repair bronze {source.name} {names.table_name(table)} --anew (docs/explanation/reconciliation.md, Healing)",
+            f"{phantom_mend(source, table)} (docs/explanation/reconciliation.md, Healing)",
             file=sys.stderr,
         )
     return refolded + again

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,18 +13,24 @@ from urllib.parse import unquote
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
+from cdc_assets.connectors.mirrormaker2 import mirror_config
 from cdc_assets.registry.models import Source
 from cdc_assets_tests.support.live.small_chain import SmallChain
 
 
-def reconcile(chain: SmallChain) -> tuple[int, str, list[dict[str, Any]]]:
-    """`cdc reconcile SOURCE -o json`: its exit code, what it told past its result, and the result of each table."""
+def cdc(chain: SmallChain, *arguments: str) -> Result:
+    """Any command, on the chain's source."""
     from cdc_assets.cli import app
 
     with cli_environment(chain):
-        result = CliRunner().invoke(app, ["reconcile", chain.source.name, "-o", "json"])
+        return CliRunner().invoke(app, list(arguments))
+
+
+def reconcile(chain: SmallChain) -> tuple[int, str, list[dict[str, Any]]]:
+    """`cdc reconcile SOURCE -o json`: its exit code, what it told past its result, and the result of each table."""
+    result = cdc(chain, "reconcile", chain.source.name, "-o", "json")
     raised = None if isinstance(result.exception, SystemExit) else result.exception
     return result.exit_code, f"{result.stderr}{raised or ''}", json.loads(result.stdout or "[]")
 
@@ -35,8 +41,7 @@ def cli_environment(chain: SmallChain) -> Iterator[None]:
     folder = Path(chain.root, "sources")
     folder.mkdir(exist_ok=True)
     (folder / f"{chain.source.name}.yaml").write_text(_written(chain.source))
-    assert chain.copier is not None
-    with pytest.MonkeyPatch.context() as patch, _connect(chain.copier.offsets) as url:
+    with pytest.MonkeyPatch.context() as patch, _connect(chain) as url:
         values = {
             "CDC_SOURCES": str(folder),
             "CDC_CORE_BOOTSTRAP": chain.live.bootstrap,
@@ -56,14 +61,34 @@ def _written(source: Source) -> str:
 
 
 @contextmanager
-def _connect(offsets: Callable[[str], list[dict[str, Any]]]) -> Iterator[str]:
-    """The address where a connector's offsets are answered, as Kafka Connect does; nothing else is."""
+def _connect(chain: SmallChain) -> Iterator[str]:
+    """The address where the mirror's connector answers as Kafka Connect lets it: it runs, as declared, and has copied so far."""
+    assert chain.copier is not None
+    offsets = chain.copier.offsets
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            _, connectors, name, what = self.path.split("/")
-            assert (connectors, what) == ("connectors", "offsets"), self.path
-            body = json.dumps({"offsets": offsets(unquote(name))}).encode()
+            _, room, name, what = (*self.path.partition("?")[0].split("/"), "", "")[:4]
+            self._answer(self._told(unquote(name), what) if room == "connectors" else [])
+
+        def do_PUT(self) -> None:
+            assert self.path.endswith("/config/validate"), self.path
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self._answer({"name": "", "error_count": 0, "configs": []})
+
+        def _told(self, name: str, what: str) -> Any:
+            if not name:
+                return []
+            if what == "offsets":
+                return {"offsets": offsets(name)}
+            if what == "config":
+                return mirror_config(chain.source)
+            assert what == "status", self.path
+            running = {"state": "RUNNING", "worker_id": "copier"}
+            return {"name": name, "connector": running, "tasks": [{"id": 0, **running}], "type": "source"}
+
+        def _answer(self, told: Any) -> None:
+            body = json.dumps(told).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

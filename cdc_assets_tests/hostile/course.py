@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, closing
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cdc_assets.preflight.capturable import refuse_uncapturable
 from cdc_assets.registry_files.collisions import find_collisions
+from cdc_assets.tables.source_catalogue import catalogue_of
 from cdc_assets_tests.hostile.maintenance import maintained
 from cdc_assets_tests.hostile.world import HostileChain, hostile_chain, tell_of
 
@@ -64,6 +66,9 @@ class World(ABC):
     def let_go(self, sessions: Any) -> None:  # noqa: B027 - most need nothing
         """No transaction stays open for whose end a connector waits that starts again."""
 
+    def trouble(self, chain: HostileChain) -> None:  # noqa: B027 - most have none
+        """What the product refuses or stops at by design, and its commands behind it."""
+
     def look(self) -> None:  # noqa: B027 - most need nothing
         """Silver knows all names of now."""
 
@@ -88,8 +93,8 @@ def play_world(world: World, remote: str, session: SparkSession, root: Path) -> 
     source = world.live.source(declared)
     assert list(find_collisions([source])) == []
     with world.settings(), hostile_chain(world.live, remote, session, root, declared) as chain, tell_of(world.happened):
-        database = chain.platform.database(source)
-        found = database.tables([table.id for table in source.tables])
+        database = chain.platform.database(source) if source.asked else chain.platform.columns(source)
+        found = catalogue_of(chain.platform, source, source.tables)
         refuse_uncapturable(database, source, found, to_read=found)
         with closing(world.sessions()) as sessions, maintained(chain) as upkeep:
             world.play(sessions, STEPS)
@@ -113,4 +118,11 @@ def play_world(world: World, remote: str, session: SparkSession, root: Path) -> 
             told["rows"] = world.wrong_rows(chain)
             told |= chain.troubles()
         told["maintenance"] = upkeep.what_is_missing()
-        assert not any(told.values()), "\n".join(f"{what}: {found}" for what, found in told.items() if found)
+        assert_nothing(told)
+        world.trouble(chain)
+        assert_nothing({"rows": world.wrong_rows(chain), **chain.troubles()})
+
+
+def assert_nothing(told: Mapping[str, object]) -> None:
+    """What is told of is named."""
+    assert not any(told.values()), "\n".join(f"{what}: {found}" for what, found in told.items() if found)

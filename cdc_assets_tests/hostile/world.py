@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
 from cdc_assets import names
+from cdc_assets.bronze.append import append, look
+from cdc_assets.preflight.table_models import why_held
+from cdc_assets.reconcile.any_source import compare_rows
+from cdc_assets.reconcile.method import AS_DECLARED, ComparisonMethod, ComparisonScope
+from cdc_assets.reconcile.result import TableResult
 from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.identifiers import parse_table
+from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.tables.fold_specs import history_spec, silver_spec
 from cdc_assets.tables.source_catalogue import catalogue_of
@@ -25,20 +30,37 @@ from spark.silver import job as silver
 from spark.small_tables import job as small_tables
 from spark.specs import JobResult
 
+if TYPE_CHECKING:
+    from spark.reconcile.own_order import TwoRanges
+    from spark.reconcile.row_text import Slice
+
 AT_ONCE = 3
 InSilver = Callable[[Any, str, str], Rows]
 """Of a table, a Delta table's folder, and a condition in it."""
 
 
+@dataclass
 class HostileChain(SmallChain):
-    """The chain of a world's tables."""
+    """The chain of a world's tables. `held`: those that the last fold has left alone, and why."""
+
+    held: Mapping[TableId, str] = field(default_factory=dict)
+
+    @override
+    def advance(self, *, fold: bool = True, wait: bool = True, tables: Sequence[str] = ()) -> None:
+        if wait:
+            self.live.delivered()
+        self._copier.copy()
+        append(self.platform, self.source, look(self.platform, self.source, self.source.tables), "test", lambda _: None)
+        if fold:
+            self.fold(tables)
 
     @override
     def fold(self, tables: Sequence[str] = ()) -> None:
         chosen = [self.source.table(t) for t in tables] or list(self.source.tables)
         found = catalogue_of(self.platform, self.source, chosen)
+        self.held = why_held(self.platform, self.source, chosen, found)
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            for done in [pool.submit(self._fold, table, found[table.id]) for table in chosen]:
+            for done in [pool.submit(self._fold, table, found[table.id]) for table in chosen if table.id not in self.held]:
                 done.result()
 
     def _fold(self, table: Table, found: CatalogueTable) -> JobResult:
@@ -52,8 +74,8 @@ class HostileChain(SmallChain):
         return result
 
     def troubles(self) -> dict[str, object]:
-        """What is not as it must be once silver has all: nothing in quarantine, and `cdc reconcile` calls all of it equal."""
-        return {"quarantined": self.quarantined(), "cdc reconcile": self.not_reconciled()}
+        """What is not as it must be once silver has all: no table is held, nothing is in quarantine, all is equal."""
+        return {"held": self.held, "quarantined": self.quarantined(), "cdc reconcile": self.not_reconciled()}
 
     def quarantined(self) -> dict[str, Any]:
         """What could not be folded, by table."""
@@ -63,6 +85,19 @@ class HostileChain(SmallChain):
             if Path(path, "_delta_log").exists():
                 found[table.name] = [str(row)[:1500] for row in read(path)[:3]]
         return {name: rows for name, rows in found.items() if rows}
+
+    @override
+    def compare(
+        self,
+        tables: Sequence[str] = (),
+        *,
+        during: Callable[[], None] | None = None,
+        slices: Mapping[str, Slice | TwoRanges] | None = None,
+        method: ComparisonMethod = AS_DECLARED,
+    ) -> dict[str, TableResult]:
+        self._copier.during = during
+        chosen = [self.source.table(t) for t in tables] or list(self.source.tables)
+        return compare_rows(self.platform, self.source, chosen, ComparisonScope(slices or {}, method=method))
 
     def not_equal(self, **options: Any) -> dict[str, Any]:
         """What reconcile says of tables that are not equal, or of which a column is not compared that none has accepted."""

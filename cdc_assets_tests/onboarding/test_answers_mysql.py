@@ -129,10 +129,10 @@ def test_a_row_of_a_snapshot_says_the_same_in_its_own_words() -> None:
 @pytest.mark.parametrize(
     ("database", "mend"),
     [
-        ("kind: mysql, host: db", "cdc repair bronze shop shop.orders --anew"),
+        ("kind: mysql, host: db", "cdc repair bronze shop shop__orders --anew"),
         (
             "kind: sqlserver, host: db, dbname: shop",
-            "no command of ours mends that for kind sqlserver; cdc reconcile shop names them",
+            "no command reads their deletes again; write each of these keys once more at the source, and delete it there",
         ),
     ],
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from spark.specs import Column
+from spark.types.bson_types import AS_WRITTEN, BSON_TYPES, BsonType
 from spark.types.mariadb.type_rules import FAMILIES as MARIADB
 from spark.types.rule import Rule
-from spark.types.type_rules import FAMILIES
+from spark.types.type_rules import FAMILIES, lake_type
 
 HEAD = """\
 # Column types
@@ -64,6 +66,19 @@ pads what a client shows and changes no number. A type that is not listed is ref
 """
 
 
+MONGODB_HEAD = f"""
+# MongoDB
+
+Measured live (Debezium 3.6.1.Final, SecantusDB 0.7.0b3), in the snapshot and as a change, by
+`cdc_assets_tests/spark/envelopes/test_mongodb_live.py`. pymongo is the judge. Types are named as
+`$type` does. A field with values of several types is `{AS_WRITTEN}`. A column may be declared
+otherwise: [MongoDB's fields](databases.md#mongodbs-fields).
+
+| MongoDB | in the registry | Delta | Why |
+|---|---|---|---|
+"""
+
+
 def markdown() -> str:
     """The reference page of types: each family with its rules."""
     postgresql = "".join(_family(name, rules, "PostgreSQL") for name, rules in FAMILIES)
@@ -72,7 +87,15 @@ def markdown() -> str:
         + postgresql
         + MARIADB_HEAD
         + "".join(_family(f"MariaDB: {name.lower()}", rules, "MariaDB") for name, rules in MARIADB)
+        + MONGODB_HEAD
+        + "".join(_bson_row(each) for each in BSON_TYPES)
     )
+
+
+def _bson_row(each: BsonType) -> str:
+    if not each.column:
+        return f"| `{each.name}` | | | {each.why} |\n"
+    return f"| `{each.name}` | `{each.column}` | {lake_type(Column('field', each.column, True)).name} | {each.why} |\n"
 
 
 def _family(name: str, rules: tuple[Rule, ...], database: str) -> str:

@@ -23,6 +23,7 @@ from cdc_assets.onboarding.steps.snapshot import signal_snapshot
 from cdc_assets.onboarding.work import OnboardingWork, Step
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.base_table import Table
+from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.captured_events import event_reader
 from cdc_assets.tables.source_catalogue import registry_columns
 from cdc_assets.volumetry.log_position import await_in_core
@@ -62,12 +63,19 @@ def run(work: OnboardingWork) -> Facts:
             f"{' '.join(found.wrong)} --again, or cdc onboard {work.after.name} --rollback"
         )
     for name, rows in found.stranded.items():
-        mend = f"cdc repair bronze {work.after.name} {name} --anew"
-        if kind_of(work.after).database is None:
-            kind = work.after.database.kind
-            mend = f"no command of ours mends that for kind {kind}; cdc reconcile {work.after.name} names them"
+        mend = phantom_mend(work.after, work.after.table(name))
         work.say(f"{name}: {quantity(rows, 'row')} of its topic deleted while it was not captured; no event tells silver: {mend}")
     return {"rows": found.rows, "read_again": again, "stranded": found.stranded, "seconds": round(time.monotonic() - began, 3)}
+
+
+def phantom_mend(source: BaseSource, table: Table) -> str:
+    """What takes rows out of silver that the source has no more, and of which no delete has come."""
+    captured = source.captured
+    if captured is not None and kind_of(captured).database is not None:
+        return f"cdc repair bronze {source.name} {names.table_name(table)} --anew"
+    if captured is not None:
+        return "no command reads their deletes again; write each of these keys once more at the source, and delete it there"
+    return "nobody can be asked for their deletes but whoever fills the topic: have tombstones of these keys sent"
 
 
 def _countable(work: OnboardingWork) -> list[Table]:

@@ -23,21 +23,10 @@ from cdc_assets.registry.mongodb import MongoDb
 from cdc_assets.resources.columns.translated import FoundColumn, place_of, tables_of
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.rows.mongodb import open_client
+from spark.types.bson_types import AS_WRITTEN, COLUMNS
 
 SAMPLE = 1000
 _ID = "_id"
-# By the class that pymongo makes of a BSON type; all others are documents, arrays and what has no type of its own in the lake.
-_TYPES = {
-    "bool": "boolean",
-    "int": "bigint",
-    "Int64": "bigint",
-    "float": "double precision",
-    "Decimal128": "numeric",
-    "str": "text",
-    "ObjectId": "text",
-    "datetime": "timestamp(3) with time zone",
-}
-_AS_WRITTEN = "jsonb"
 
 
 class MongoDbColumns:
@@ -81,12 +70,12 @@ def _columns(table: TableId, documents: Iterable[Mapping[str, Any]]) -> list[Fou
             if value is None:
                 nullable.add(name)
             else:
-                told.add(_TYPES.get(type(value).__name__, _AS_WRITTEN))
+                told.add(COLUMNS.get(type(value).__name__, AS_WRITTEN))
     return [_column(table, name, told, name in nullable) for name, told in types.items() if told or name == _ID]
 
 
 def _column(table: TableId, name: str, types: set[str], nullable: bool) -> FoundColumn:
     is_key = name == _ID
     # Of an empty collection nobody knows what its ids will be: most are ObjectIds.
-    told = next(iter(types or {"text"})) if len(types) < 2 else _AS_WRITTEN
+    told = next(iter(types or {"text"})) if len(types) < 2 else AS_WRITTEN
     return FoundColumn(table=table, name=name, type=told, nullable=nullable or not is_key, key_place=int(is_key))

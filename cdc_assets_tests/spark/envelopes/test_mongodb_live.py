@@ -15,15 +15,21 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 
+from cdc_assets import names
 from cdc_assets.names import signal_table
 from cdc_assets.reconcile import paged_source
 from cdc_assets.reconcile.method import ComparisonScope
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.rows.open import open_reader
+from cdc_assets_tests.hostile.command import cdc
 from cdc_assets_tests.support.lake.lake import rows
 from cdc_assets_tests.support.live.live_mongodb import LiveMongoDb
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
+from spark.specs import Column
+from spark.types.bson_types import AS_WRITTEN, BSON_TYPES
+from spark.types.type_rules import lake_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +38,8 @@ pytestmark = [pytest.mark.all, pytest.mark.stack]
 
 DOCUMENTS, FEW, PADDING = 20_000, 2_000, "x" * 700
 TEXT = 'te"x\\t\t €'
+DELTA_NAMES = {"bigint": "long"}
+"""As Delta's own schema writes a Spark SQL type."""
 MOMENT = dt.datetime(2024, 2, 29, 12, 0, 0, 123000)
 DOUBLES = ("NaN", "Infinity", "-Infinity")
 TYPED = {
@@ -146,7 +154,8 @@ def test_documents_of_every_type_and_every_way_to_change_them(
     """Columns come from samples; what the collections hold at the end is what silver holds, and a dropped one is told."""
     from bson import Binary, Decimal128, Int64, ObjectId
 
-    name = "mgtypes"
+    name, kinds = "mgtypes", of_each_type()
+    assert {*kinds} == {each.name for each in BSON_TYPES}
     mongodb.server.grant(name)
     live = replace(mongodb, name=name, reconciliation={"marker": f"{name}.marker", "signals": f"{name}.signals"})
     oid, uuid4 = ObjectId("596e275826f08b2730779e1f"), Binary(b"0123456789abcdef", 4)
@@ -162,13 +171,15 @@ def test_documents_of_every_type_and_every_way_to_change_them(
                 *[{"_id": number, "d": float(text), "mixed": text} for number, text in enumerate(DOUBLES, 2)],
             ]
         )
+        database.kinds.insert_one({"_id": 1, **kinds})
         database.ids.insert_many([{"_id": id_, "v": number} for number, id_ in enumerate(ids)])
         database.ops.insert_many([{"_id": number, "a": 0, "b": "old"} for number in range(8)])
         database.gone.insert_many([{"_id": number, "v": 1} for number in range(3)])
-    tables = [f"{name}.{collection}" for collection in ("types", "ids", "ops", "gone")]
+    tables = [f"{name}.{collection}" for collection in ("types", "ids", "ops", "gone", "kinds")]
     with small_chain(live, remote, session, tmp_path / "lake", tables) as chain:
         with live.server.client() as client:
             change(client, name)
+            client[name].kinds.insert_one({"_id": 2, **kinds})
             client[name].ids.delete_many({"_id": {"$in": ["1", uuid4, ids[7]]}})
             client[name].ids.update_one({"_id": None}, {"$set": {"v": 40}})
             client[name].gone.drop()
@@ -179,12 +190,91 @@ def test_documents_of_every_type_and_every_way_to_change_them(
         assert {key: first[key] for key in TYPED} == TYPED
         assert [repr(row["d"]) for row in others] == ["nan", "inf", "-inf"]
         assert [row["mixed"] for row in others] == [json.dumps(text) for text in DOUBLES]
+        check_kinds(chain, kinds)
         told = {row["_id"]: row["v"] for row in rows(chain.silver(f"{name}.ids"))}
         assert told == {"1": 0, json.dumps({"$oid": str(oid)}): 2, json.dumps(str(oid)): 3, "null": 40, "2.5": 5, "true": 8}
         found = {row["_id"]: (row["a"], row["b"], row.get("c")) for row in rows(chain.silver(f"{name}.ops"))}
         assert found == wanted
         # No event tells of a DROP; the comparison does.
         assert compared(chain, "ops", "gone") == {f"{name}__ops": "equal", f"{name}__gone": "different"}
+
+
+def test_documents_that_the_lake_has_lost_or_that_came_by_a_rename_are_read_again(
+    mongodb: LiveMongoDb, remote: str, session: SparkSession, tmp_path: Path
+) -> None:
+    """By `cdc reconcile --heal`: damage in silver, an event lost in bronze, a collection that took another's name."""
+    name = "mgheal"
+    mongodb.server.grant(name)
+    live = replace(mongodb, name=name, reconciliation={"marker": f"{name}.marker", "signals": f"{name}.signals"})
+    columns = {"_id": "jsonb not null", "v": "bigint"}
+    with live.server.client() as client:
+        for needed in ("marker", "signals"):
+            client[name].create_collection(needed)
+        for collection in ("kept", "moved"):
+            ids = [*range(6), "1", {"a": 'ü;"', "b": 2}]
+            client[name][collection].insert_many([{"_id": id_, "v": number} for number, id_ in enumerate(ids)])
+    tables = [{"name": f"{name}.{t}", "keys": ["_id"], "columns": columns} for t in ("kept", "moved", "arrived")]
+    with small_chain(live, remote, session, tmp_path / "lake", tables) as chain:
+        with live.server.client() as client:
+            client[name].kept.insert_many([{"_id": "lost", "v": 70}, {"_id": 8, "v": 80}])
+            client[name].moved.rename("arrived")
+            chain.advance(fold=False)
+            bronze = DeltaTable(names.bronze_path(str(chain.root), chain.source))
+            created = [row for row in bronze.to_pyarrow_table().to_pylist() if row["op"] == "c"]
+            (lost,) = [row for row in created if b'\\"lost\\"' in row["value"]]
+            bronze.delete(f"epoch = {lost['epoch']} AND offset = {lost['offset']} AND topic = '{lost['topic']}'")
+            chain.fold()
+            DeltaTable(chain.silver(f"{name}.kept")).delete("v = 3")
+            found = {r["table"]: r for r in json.loads(cdc(chain, "reconcile", name, "-o", "json").stdout)}
+            told = {table.partition("__")[2]: result["keys_differing"] for table, result in found.items()}
+            assert told == {"kept": 2, "moved": 8, "arrived": 8}, found
+            healed = cdc(chain, "reconcile", "--heal", f"{name}.{name}__kept", f"{name}.{name}__arrived")
+            assert healed.exit_code == 0, (healed.output, healed.exception)
+            phantoms = cdc(chain, "reconcile", "--heal", f"{name}.{name}__moved")
+            assert phantoms.exit_code == 1
+            assert "write each of these keys once more at the source, and delete it there" in phantoms.output
+            documents = list(client[name].arrived.find())
+            client[name].moved.insert_many(documents)
+            client[name].moved.delete_many({})
+            chain.advance()
+            for collection in ("kept", "moved", "arrived"):
+                told = sorted(row["v"] for row in rows(chain.silver(f"{name}.{collection}")))
+                assert told == sorted(d["v"] for d in client[name][collection].find()), collection
+        equal = cdc(chain, "reconcile", name)
+        assert equal.exit_code == 0, (equal.output, equal.exception)
+
+
+def of_each_type() -> dict[str, Any]:
+    """A value of each BSON type, by its name."""
+    from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+
+    return {
+        **{"double": 5e-324, "string": TEXT, "object": {"x.y": Int64(1), "z$": {"q": None}}, "array": [1, "2", [None]]},
+        **{"binData": Binary(b"\0\xff", 128), "objectId": ObjectId("596e275826f08b2730779e1f"), "bool": False, "date": MOMENT},
+        **{"null": None, "regex": Regex("^a", "i"), "javascript": Code("x => 1"), "int": -(2**31), "long": Int64(2**63 - 1)},
+        **{"timestamp": Timestamp(7, 1), "decimal": Decimal128("1.50"), "minKey": MinKey(), "maxKey": MaxKey()},
+    }
+
+
+def check_kinds(chain: SmallChain, kinds: dict[str, Any]) -> None:
+    """Each has the column and the Delta type of docs/reference/types.md, in the snapshot's row and in the streamed one."""
+    from bson import json_util
+
+    path = chain.silver(f"{chain.source.name}.kinds")
+    fields = {field.name: field.type.type for field in DeltaTable(path).schema().fields if hasattr(field.type, "type")}
+    read, streamed = sorted(rows(path), key=lambda row: row["_id"])
+    for each in BSON_TYPES:
+        if not each.column:
+            assert each.name not in fields
+            continue
+        assert fields[each.name] == DELTA_NAMES.get(name := lake_type(Column("f", each.column, True)).name, name), each.name
+        for row in (read, streamed):
+            if each.column == AS_WRITTEN:
+                assert json_util.loads(row[each.name]) == kinds[each.name], row[each.name]
+            elif each.name == "date":
+                assert row[each.name] == MOMENT.replace(tzinfo=dt.timezone.utc)
+            else:
+                assert row[each.name] == (str(kinds[each.name]) if each.column in ("text", "numeric") else kinds[each.name])
 
 
 def change(client: Any, name: str) -> None:

@@ -1,4 +1,4 @@
-"""MariaDB's rows beside silver's, by a reader that is not Spark: delta-rs reads silver, MariaDB writes its own as text."""
+"""The rows of MariaDB or MySQL beside silver's, by a reader that is not Spark: delta-rs reads silver, the server writes text."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any
 
-from cdc_assets_tests.hostile.mariadb_tables import Column, Table
+from cdc_assets_tests.hostile.binlog_tables import Column, Table
 from cdc_assets_tests.support.lake.delta_reader import Rows, read
 from cdc_assets_tests.support.oracles.mariadb_oracle import BYTES, asked
 from cdc_assets_tests.support.servers.binlog_server import BinlogServer
 
 
 def in_source(server: BinlogServer, table: Table) -> Rows:
-    """The table's rows, each value as MariaDB writes it, in UTC."""
+    """The table's rows, each value as the server writes it, in UTC."""
     listed = ", ".join(asked(c.type, c.sql) for c in table.columns)
     with server.connect() as connection, connection.cursor() as cursor:
         cursor.execute("SET time_zone = '+00:00'")

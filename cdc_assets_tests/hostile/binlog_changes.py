@@ -1,4 +1,4 @@
-"""What happens to a world's tables in MariaDB: several sessions, crossed, with savepoints; DDL commits by itself there."""
+"""What happens to a world's tables in MariaDB or MySQL: several sessions, crossed, with savepoints; DDL commits by itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 import pymysql
 
-from cdc_assets_tests.hostile.mariadb_tables import ROWS, TWINS, VALUES, Column, Table
+from cdc_assets_tests.hostile.binlog_facts import CHANGED
+from cdc_assets_tests.hostile.binlog_tables import ROWS, Column, Table
 from cdc_assets_tests.hostile.names import column_names
 
 ACTS = {
@@ -29,17 +30,6 @@ ACTS = {
     "truncate": 0.4,
     "rotate": 0.5,
 }
-_CHANGES = {
-    "tinyint(4)": ("int(11)",),
-    "smallint(6)": ("int(11)",),
-    "int(11)": ("bigint(20)", "varchar(90)"),
-    "decimal(10,2)": ("decimal(14,2)", "varchar(90)"),
-    "varchar(40)": ("varchar(90)", "text"),
-    "datetime(3)": ("datetime(6)",),
-    "date": ("datetime(6)",),
-    "year(4)": ("int(11)",),
-}
-_ADDED = ("int(11)", "varchar(40)", "date", "decimal(10,2)", "datetime(3)", "double", "json")
 _REFUSED = {1062, 1205, 1213, 1264, 1406, 1526, 1690, 1265, 1292, 1366, 1071, 3780, 1048}
 """Errors that a client would give its transaction up for: a key twice, a lock, a deadlock, a value out of range."""
 
@@ -47,8 +37,8 @@ _REFUSED = {1062, 1205, 1213, 1264, 1406, 1526, 1690, 1265, 1292, 1366, 1071, 37
 class Sessions:
     """Several connections that write."""
 
-    def __init__(self, random: Random, connect: Callable[[], pymysql.Connection[Any]]) -> None:
-        self.random, self._connect = random, connect
+    def __init__(self, random: Random, connect: Callable[[], pymysql.Connection[Any]], lock_wait: int) -> None:
+        self.random, self._connect, self._lock_wait = random, connect, lock_wait
         self.open: list[pymysql.Connection[Any]] = []
         self.acts: dict[str, int] = {}
         self.reopen()
@@ -62,7 +52,8 @@ class Sessions:
         for session in self.open:
             # A row that another holds is not waited for; time zone and mode than the connector's.
             zone = self.random.choice(("+05:30", "-03:30", "+00:00"))
-            run(session, "SET innodb_lock_wait_timeout = 0, lock_wait_timeout = 5", f"SET time_zone = '{zone}'")
+            waits = f"SET innodb_lock_wait_timeout = {self._lock_wait}, lock_wait_timeout = 5"
+            run(session, waits, f"SET time_zone = '{zone}'")
 
     def close(self) -> None:
         """Nothing stays open."""
@@ -134,8 +125,8 @@ def _of_keys(table: Table, random: Random, act: str) -> list[str]:
         return [f"UPDATE {table.sql} SET {column.sql} = {new} WHERE {column.sql} = {old}" for old, new in pairs]
     if act == "again":
         return [f"DELETE FROM {table.sql} WHERE {column.sql} = {one}", *(table.insert(random, 5) for _ in range(2))]
-    if act == "twin" and column.type in TWINS:
-        return [_update(table, random, {column: TWINS[column.type].format(c=column.sql)})]
+    if act == "twin" and column.type in table.facts.twins:
+        return [_update(table, random, {column: table.facts.twins[column.type].format(c=column.sql)})]
     if act == "upsert":
         other = random.choice(table.others)
         return [f"{table.insert(random, 2, 'INSERT')} ON DUPLICATE KEY UPDATE {other.sql} = VALUES({other.sql})"]
@@ -145,7 +136,7 @@ def _of_keys(table: Table, random: Random, act: str) -> list[str]:
 def _some(table: Table, random: Random) -> str:
     """A condition that holds for some rows, the same whenever the seed is played."""
     row = ", ".join(f"HEX({c.sql})" for c in table.columns)
-    return f"MD5(CONCAT_WS(',', {random.randint(0, 10**6)}, {row})) < '{random.choice('0112f'):0<2}'"
+    return f"SHA2(CONCAT_WS(',', {random.randint(0, 10**6)}, {row}), 256) < '{random.choice('0112f'):0<2}'"
 
 
 def _update(table: Table, random: Random, values: dict[Column, str]) -> str:
@@ -186,13 +177,13 @@ def _free(table: Table) -> list[Column]:
 
 def _name(table: Table, random: Random) -> str:
     while True:
-        (name,) = column_names(random, 1, kind="mariadb", taken=(*(c.name for c in table.columns), *table.gone))
+        (name,) = column_names(random, 1, kind=table.facts.kind, taken=(*(c.name for c in table.columns), *table.gone))
         if "`" not in name:
             return name
 
 
 def _add(table: Table, random: Random) -> list[str]:
-    column = Column(_name(table, random), random.choice(_ADDED))
+    column = Column(_name(table, random), random.choice(table.facts.added))
     table.columns.append(column)
     first = table.columns[0]
     place = random.choice((" FIRST", "" if "`" in first.name else f" AFTER {first.sql}", ""))
@@ -219,9 +210,9 @@ def _rename(table: Table, random: Random) -> list[str]:
 
 
 def _retype(table: Table, random: Random) -> list[str]:
-    if not (free := [c for c in _free(table) if c.type in _CHANGES]):
+    if not (free := [c for c in _free(table) if c.type in table.facts.changes]):
         return []
     column = random.choice(free)
-    column.type, column.settled = random.choice(_CHANGES[column.type]), True
-    assert column.type in {*VALUES, "bigint(20)", "decimal(14,2)", "varchar(90)", "datetime(6)"}
+    column.type, column.settled = random.choice(table.facts.changes[column.type]), True
+    assert column.type in {*table.facts.values, *CHANGED}
     return [f"ALTER TABLE {table.sql} MODIFY {column.sql} {column.type} NULL"]
