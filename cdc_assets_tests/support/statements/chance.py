@@ -1,4 +1,4 @@
-"""ALTER TABLE by chance: several clauses at once, places, renames, synonyms of types, character sets, comments that are executed."""
+"""ALTER TABLE by chance: several clauses, places, renames, synonyms of types, character sets, comments that are executed."""
 
 from __future__ import annotations
 
