@@ -13,7 +13,7 @@ from cdc_assets.preflight.finding import Finding
 from cdc_assets.registry.identifiers import TableId
 from spark.delta.identifiers import quote
 
-VARIABLES = ("log_bin_compress", "binlog_legacy_event_pos", "init_connect")
+VARIABLES = ("log_bin_compress", "binlog_legacy_event_pos", "binlog_transaction_compression", "init_connect")
 QUERIES = {
     # A table that is not captured is enough; a role sees those that it may read. MariaDB alone writes the type so.
     "compressed": "SELECT table_schema, table_name, column_name FROM information_schema.columns "
@@ -23,19 +23,28 @@ _BY_SESSION = re.compile(r"\b(binlog_format|binlog_row_image|binlog_row_value_op
 
 
 def settings(variables: Mapping[str, str]) -> Iterator[Finding]:
-    """Of the server: the settings under which events are passed over, are not written, or lose their order."""
+    """Of the server: the settings under which events are passed over or are not written."""
     if variables.get("log_bin_compress", "OFF").upper() in ("ON", "1"):
         # Event types 165 to 171 of https://mariadb.com/kb/en/2-binlog-event-header/, which its client (0.40) passes over.
         message = "log_bin_compress is ON: Debezium passes over compressed events, and their changes are in no topic"
         yield Finding("log_bin_compress", "fail", "server", message, "SET GLOBAL log_bin_compress = OFF")
-    if variables.get("binlog_legacy_event_pos", "ON").upper() in ("OFF", "0"):
-        # https://debezium.io/documentation/reference/3.6/connectors/mariadb.html, MDEV-33664: a variable from 11.4 on.
-        message = "binlog_legacy_event_pos is OFF: the events of a transaction have one position, which tells no order"
-        mend = "SET GLOBAL binlog_legacy_event_pos = ON"
-        yield Finding("binlog_legacy_event_pos", "fail", "server", message, mend)
     if named := sorted({name.lower() for name in _BY_SESSION.findall(variables.get("init_connect", ""))}):
         message = f"init_connect sets {', '.join(named)}: sessions change rows that are not in the log, or not whole"
         yield Finding("init_connect", "fail", "server", message, "take it out of init_connect: SET GLOBAL init_connect = '…'")
+
+
+def one_place(variables: Mapping[str, str]) -> tuple[str, str]:
+    """The setting by which all row events of a transaction have one place, and the statement that ends it; empty: they do not.
+
+    Then the order of its topic tells what a key's last change is. Of a table without a key nothing tells a second statement of a
+    transaction from a replay of the first (spark.positions.mysql).
+    """
+    if variables.get("binlog_legacy_event_pos", "ON").upper() in ("OFF", "0"):
+        # A variable of MariaDB from 11.4 on, OFF by default: MDEV-33664.
+        return "binlog_legacy_event_pos is OFF", "SET GLOBAL binlog_legacy_event_pos = ON"
+    if variables.get("binlog_transaction_compression", "OFF").upper() in ("ON", "1"):
+        return "binlog_transaction_compression is ON", "SET PERSIST binlog_transaction_compression = OFF"
+    return "", ""
 
 
 def tables(

@@ -89,7 +89,10 @@ def findings(
         if table in later and table not in there:
             continue
         lacking = ", ".join(one for one in ("SELECT", *(written or {}).get(table, ())) if not may(rights, one, table))
-        yield _table_finding(table, role, is_seen=table in there, lacking=lacking, has_key=table in known)
+        if lacking or table in known or table not in there:
+            yield _table_finding(table, role, is_seen=table in there, lacking=lacking)
+        else:
+            yield _keyless_finding(table, variables)
 
 
 def tables_there(answers: Mapping[str, Rows]) -> set[TableId]:
@@ -97,7 +100,7 @@ def tables_there(answers: Mapping[str, Rows]) -> set[TableId]:
     return {TableId(schema, table) for schema, table, *_ in answers["tables"]}
 
 
-def _table_finding(table: TableId, role: str, *, is_seen: bool, lacking: str, has_key: bool) -> Finding:
+def _table_finding(table: TableId, role: str, *, is_seen: bool, lacking: str) -> Finding:
     """`lacking`: the rights that the role does not have on it."""
     named = quote(*table)
     if not is_seen:
@@ -105,10 +108,16 @@ def _table_finding(table: TableId, role: str, *, is_seen: bool, lacking: str, ha
         return Finding("table", "fail", str(table), NOT_SEEN, mend)
     if lacking:
         return Finding("privileges", "fail", str(table), f"lacks {lacking}", f"GRANT {lacking} ON {named} TO {role}")
-    if not has_key:
-        mend = f"ALTER TABLE {named} ADD PRIMARY KEY (…), or declare keys in the registry"
-        return Finding("key", "warn", str(table), "has no primary key: its rows are appended", mend)
     return Finding("table", "ok", str(table), "exists and has a key")
+
+
+def _keyless_finding(table: TableId, variables: Mapping[str, str]) -> Finding:
+    mend = f"ALTER TABLE {quote(*table)} ADD PRIMARY KEY (…), or declare keys in the registry"
+    setting, statement = binlog_gaps.one_place(variables)
+    if setting:
+        message = f"has no primary key, and {setting}: rows of a transaction's second statement would be taken for a replay"
+        return Finding("key", "fail", str(table), message, f"{mend}, or {statement}")
+    return Finding("key", "warn", str(table), "has no primary key: its rows are appended", mend)
 
 
 def _settings(variables: Mapping[str, str]) -> Iterator[Finding]:

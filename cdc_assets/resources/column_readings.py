@@ -38,8 +38,8 @@ _SAME_NAMES = {"GEOMCOLLECTION": "GEOMETRYCOLLECTION"}
 _UTF8 = ("", "utf8", "utf8mb3", "utf8mb4")
 """One encoding for Java; it is also what Debezium takes where it knows of none."""
 _CATALOGUE = re.compile(r"(?P<name>[a-z0-9]+)\s*(?:\((?P<args>.*)\))?(?P<flags>[a-z ]*)", re.DOTALL)
-_LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
-_ESCAPED = re.compile(r"''|\\(.)", re.DOTALL)
+# A model has a label as it was written, and a server's text may stand in either quotes.
+_LABEL = re.compile(r"""'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*\"""", re.DOTALL)
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "b": "\b", "Z": "\x1a"}
 
 
@@ -76,7 +76,7 @@ def reading_of_catalogue(column: CatalogueColumn) -> str:
 def _by_name(name: str, length: int | None, scale: int | None) -> str:
     """The reading of a type that has no charset, sign or labels."""
     if name in _DECIMALS:
-        return f"decimal({10 if length is None else length},{scale or 0})"
+        return f"decimal({length or 10},{scale or 0})"
     if name in _DOUBLES:
         return "double"
     if name in _FLOATS:
@@ -101,9 +101,11 @@ def _charset(name: str) -> str:
 
 def _labels(text: str) -> str:
     """As one text whatever way they were quoted; their order is what the binlog's numbers mean."""
-    return ",".join(repr(_ESCAPED.sub(_unescape, label)) for label in _LABEL.findall(text))
+    return ",".join(repr(_label(quoted)) for quoted in _LABEL.findall(text))
 
 
-def _unescape(found: re.Match[str]) -> str:
-    letter = found[1]
-    return "'" if letter is None else _ESCAPES.get(letter, letter)
+def _label(quoted: str) -> str:
+    mark = quoted[0]
+    return re.sub(
+        rf"{mark}{mark}|\\(.)", lambda found: _ESCAPES.get(found[1], found[1]) if found[1] else mark, quoted[1:-1], flags=re.S
+    )

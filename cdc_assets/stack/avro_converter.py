@@ -74,7 +74,7 @@ def compile_class() -> bytes:
     """
     with TemporaryDirectory() as folder:
         out = Path(folder)
-        compiler = java_command(_COMPILER, class_path=_compiler_jars(), heap_mb=128, arguments_file=out / "java.args")
+        compiler = java_command(_COMPILER, class_path=compiler_jars(), heap_mb=128, arguments_file=out / "java.args")
         read = ":".join(str(cache_folder() / jar.path) for jar in jars_to_read())
         command = [*compiler, "-d", folder, "-classpath", read, "-encoding", "UTF-8", str(SOURCE)]
         try:
@@ -97,7 +97,12 @@ def _class_file() -> str:
     return f"{CLASS.replace('.', '/')}.class"
 
 
-def _compiler_jars() -> list[Path]:
+def compiler_jars() -> list[Path]:
+    """Those of the Java compiler that the pyspark wheel brings.
+
+    Raises:
+        StackError: it does not.
+    """
     folder = pyspark_folder()
     found = [jar for name in _ITS_JARS for jar in sorted(folder.glob(f"{name}-[0-9]*.jar"))]
     if len(found) != len(_ITS_JARS):
@@ -108,7 +113,7 @@ def _compiler_jars() -> list[Path]:
 
 def _note() -> bytes:
     """What the jar is made of: its comment."""
-    made_of = [sha256(SOURCE), *(sha256(jar) for jar in _compiler_jars()), *(jar.sha256 for jar in jars_to_read())]
+    made_of = [sha256(SOURCE), *(sha256(jar) for jar in compiler_jars()), *(jar.sha256 for jar in jars_to_read())]
     return hashlib.sha256("\n".join(made_of).encode()).hexdigest().encode()
 
 

@@ -17,12 +17,33 @@ def by_check(variables: dict[str, str]) -> dict[str, str | None]:
     return {f.check: f.mend for f in binlog_gaps.settings(variables) if f.level == "fail"}
 
 
-def test_settings_by_which_events_are_passed_over_or_lose_their_order() -> None:
+def test_settings_by_which_events_are_passed_over() -> None:
     assert by_check({}) == {}
-    good = {"log_bin_compress": "OFF", "binlog_legacy_event_pos": "ON", "init_connect": "SET NAMES utf8mb4"}
+    good = {"log_bin_compress": "OFF", "binlog_legacy_event_pos": "OFF", "init_connect": "SET NAMES utf8mb4"}
     assert by_check(good) == {}
     assert by_check({"log_bin_compress": "ON"}) == {"log_bin_compress": "SET GLOBAL log_bin_compress = OFF"}
-    assert by_check({"binlog_legacy_event_pos": "OFF"}) == {"binlog_legacy_event_pos": "SET GLOBAL binlog_legacy_event_pos = ON"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "level", "told"),
+    [
+        ({}, "warn", ""),
+        ({"binlog_legacy_event_pos": "ON", "binlog_transaction_compression": "OFF"}, "warn", ""),
+        ({"binlog_legacy_event_pos": "OFF"}, "fail", "SET GLOBAL binlog_legacy_event_pos = ON"),
+        ({"binlog_transaction_compression": "ON"}, "fail", "SET PERSIST binlog_transaction_compression = OFF"),
+    ],
+)
+def test_a_table_without_a_key_needs_a_place_of_each_event(variables: dict[str, str], level: str, told: str) -> None:
+    answers = {
+        "variables": list(variables.items()),
+        "grants": [("GRANT ALL PRIVILEGES ON *.* TO `cdc`@`%`",)],
+        "tables": [("shop", name, "BASE TABLE", "InnoDB", "") for name in ("orders", "other")],
+        "keys": [("shop", "other")],
+    }
+    found = {f.subject: f for f in mysql.findings([ORDERS, OTHER], answers) if f.check in ("key", "table")}
+    assert (found[str(ORDERS)].check, found[str(ORDERS)].level) == ("key", level)
+    assert told in str(found[str(ORDERS)].mend)
+    assert found[str(OTHER)].level == "ok"
 
 
 @pytest.mark.parametrize(

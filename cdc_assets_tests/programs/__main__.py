@@ -15,12 +15,12 @@ import sys
 from collections.abc import Sequence
 
 from cdc_assets.launcher.uv_wheel import LauncherError
-from cdc_assets_tests.programs import apt, mysql, secantus
+from cdc_assets_tests.programs import apt, mysql, newer_mariadb, secantus
 from cdc_assets_tests.programs.apt import AptError
 from cdc_assets_tests.programs.wanted import CHROMIUM, LOCALES, MARIADB, Program, unpacked
 from cdc_assets_tests.programs.whole_java import WHOLE_JAVA
 
-PROGRAMS = (MARIADB, CHROMIUM, LOCALES, WHOLE_JAVA, mysql.MYSQL, secantus.SECANTUS)
+PROGRAMS = (MARIADB, CHROMIUM, LOCALES, WHOLE_JAVA, mysql.MYSQL, newer_mariadb.NEWER_MARIADB, secantus.SECANTUS)
 _NO_APT = "this system has no apt-get and dpkg; install it with your system's packages"
 
 
@@ -79,11 +79,12 @@ def _fetch(way: str, missing: Sequence[Program]) -> dict[str, str]:
         return failed | {program.title: _NO_APT for program in of_debian}
     of_system = [program for program in of_debian if not program.release]
     failed |= (apt.install if way == "apt" else apt.unpack)(of_system) if of_system else {}
-    if mysql.MYSQL in missing:
-        try:
-            mysql.unpack()
-        except AptError as error:
-            failed[mysql.MYSQL.title] = str(error)
+    for program, unpack in ((mysql.MYSQL, mysql.unpack), (newer_mariadb.NEWER_MARIADB, newer_mariadb.unpack)):
+        if program in missing:
+            try:
+                unpack()
+            except AptError as error:
+                failed[program.title] = str(error)
     return failed
 
 

@@ -60,3 +60,34 @@ def test_every_event_comes_once_however_many_are_asked_for(monkeypatch: pytest.M
         come = (n + 1) * at_once
         assert all(event[4] > at.position for event in EVENTS[come:])
         assert sum(event[4] <= at.position for event in EVENTS) <= come
+
+
+# MariaDB 11.8 tells no end of a transaction's row events.
+ENDLESS = [
+    (1806, "Gtid", 1848, "BEGIN GTID 0-1-10"),
+    (1848, "Annotate_rows", 0, "UPDATE t SET v = 1 WHERE id IN (1, 2, 3)"),
+    (1911, "Table_map", 0, "table_id: 22 (evpos.t)"),
+    (1957, "Update_rows_v1", 0, "table_id: 22 flags: STMT_END_F"),
+    (2467, "Xid", 2498, "COMMIT /* xid=79 */"),
+    (2498, "Gtid", 2540, "BEGIN GTID 0-1-11"),
+    (2540, "Annotate_rows", 0, "UPDATE t SET v = 3 WHERE id = 3"),
+    (2594, "Table_map", 0, "table_id: 22 (evpos.t)"),
+    (2640, "Update_rows_v1", 0, "table_id: 22 flags: STMT_END_F"),
+    (2692, "Xid", 2723, "COMMIT /* xid=86 */"),
+]
+
+
+@pytest.mark.parametrize("at_once", [*range(1, 8), 500])
+def test_events_without_an_end_come_once(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    class Newer(Told):
+        def execute(self, statement: str, values: Sequence[object]) -> None:
+            found = re.fullmatch(r"SHOW BINLOG EVENTS IN %s FROM (\d+) LIMIT (\d+), (\d+)", statement)
+            assert found
+            at, skip, most = map(int, found.groups())
+            first = next((n for n, event in enumerate(events) if event[1] == at), len(events))
+            self.rows = events[first:][skip : skip + most]
+
+    events = [(FILE, begin, kind, 1, end, info) for begin, kind, end, info in ENDLESS]
+    monkeypatch.setattr(binlog_events, "AT_ONCE", at_once)
+    pages = [*binlog_events.pages(Newer(), BinlogPosition.of(FILE, 1806))]
+    assert [event for rows, _ in pages for event in rows] == events

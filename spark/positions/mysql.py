@@ -3,9 +3,11 @@
     0000.0000000042.00000000000003de.1.00000003.<offset>
          file       pos              | row           (file decimal, the others hexadecimal)
 
-Within one place the offset decides, as all changes of a key lie in one partition, in order. MySQL's rows are only counted where a
-record has no key: with binlog_transaction_compression every row event of a transaction has the place of its payload, and
-numbers its rows from 0 again, so that an INSERT's third row would stand above an UPDATE of the same key behind it.
+Within one place the offset decides, as all changes of a key lie in one partition, in order. Rows are only counted where a
+record has no key, for they are no order: all row events of a transaction may have one place, and each numbers its rows from 0,
+so that an INSERT's third row would stand above an UPDATE of the same key behind it. MySQL's have the place of their payload
+with binlog_transaction_compression, MariaDB's from 11.4 on that of their transaction (binlog_legacy_event_pos=OFF, its default).
+Of a table without a key a second event of such a transaction is taken for a replay of the first: preflight refuses those.
 
 The binlog is written at commit, so its order is commit order. File numbers are compared as numbers: after
 `binlog.999999` comes `binlog.1000000`. A snapshot's rows carry the place at which it was taken, and everything streamed
@@ -29,21 +31,13 @@ FILE_WIDTH, ROW_WIDTH = 10, 8
 
 
 def of_source(field: Field, op: Column) -> Place:
-    """From file, pos and row."""
-    return _place(field, op, field("row"))
-
-
-def without_rows(field: Field, op: Column) -> Place:
     """From file and pos, and the row where the record (a column `key` beside the source block) has no key."""
-    return _place(field, op, sf.when(sf.col("key").isNull(), field("row")))
-
-
-def _place(field: Field, op: Column, row: Column) -> Place:
+    row = sf.when(sf.col("key").isNull(), field("row"))
     number = decimal(sf.regexp_extract(field("file"), r"\.(\d+)$", 1), FILE_WIDTH)
     within = hexadecimal(sf.coalesce(row, sf.lit(0)), ROW_WIDTH)
     return Place(join_parts(number, hexadecimal(field("pos"), NUMBER_WIDTH), kind(op), within))
 
 
 SOURCE = {"file": "string", "pos": "bigint", "row": "bigint", "gtid": "string"}
-MYSQL = Connector("mysql", SOURCE, "source.file, source.pos", without_rows, lambda field: field("gtid"))
+MYSQL = Connector("mysql", SOURCE, "source.file, source.pos", of_source, lambda field: field("gtid"))
 MARIADB = Connector("mariadb", SOURCE, "source.file, source.pos", of_source, lambda field: field("gtid"))

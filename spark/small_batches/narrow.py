@@ -68,16 +68,11 @@ def _log_place(source: Mapping[str, pa.Array], op: pa.Array, _: pa.Array) -> dic
     return {"place": place, "initial": initial, "tx_id": source["txId"].cast(TEXT)}
 
 
-def _mysql_place(source: Mapping[str, pa.Array], op: pa.Array, keys: pa.Array) -> dict[str, pa.Array]:
-    """MySQL's rows count where a record has no key (spark.positions.mysql)."""
-    return _binlog_place({**source, "row": pc.if_else(pc.is_null(keys), source["row"], None)}, op, keys)
-
-
-def _binlog_place(source: Mapping[str, pa.Array], op: pa.Array, _: pa.Array) -> dict[str, pa.Array]:
-    """As spark.positions.mysql: file, position, kind, row."""
+def _binlog_place(source: Mapping[str, pa.Array], op: pa.Array, keys: pa.Array) -> dict[str, pa.Array]:
+    """As spark.positions.mysql: file, position, kind, and the row where a record has no key."""
     number = pc.struct_field(pc.extract_regex(source["file"], r"\.0*(?P<n>\d+)$"), "n")
     leave_any(pc.greater(pc.utf8_length(number), FILE_WIDTH), "a file of more digits than positions have")
-    row = pc.coalesce(source["row"], pa.scalar(0, LONG))
+    row = pc.coalesce(pc.if_else(pc.is_null(keys), source["row"], None), pa.scalar(0, LONG))
     leave_any(pc.greater_equal(row, 16**ROW_WIDTH), "a row of more digits than positions have")
     parts = (
         pc.utf8_lpad(number, FILE_WIDTH, "0"),
@@ -107,6 +102,6 @@ Place = Callable[[Mapping[str, pa.Array], pa.Array, pa.Array], dict[str, pa.Arra
 _CONNECTORS: dict[str, tuple[list[tuple[str, pa.DataType]], Place]] = {
     "postgresql": (_LOG, _log_place),
     "mariadb": (_BINLOG, _binlog_place),
-    "mysql": (_BINLOG, _mysql_place),
+    "mysql": (_BINLOG, _binlog_place),
 }
 CONNECTORS = frozenset(_CONNECTORS)

@@ -18,8 +18,8 @@ def pages(cursor: Any, at: BinlogPosition) -> Iterator[tuple[Sequence[Sequence[A
     """Rows of (file, begin, kind, server id, end, info) from a place of a file on, and the place before which all have come.
 
     A page of less than `AT_ONCE` is the last. MySQL tells what is in a compressed transaction too, behind the event that holds
-    it, and there begin and end are that event's end. A page that ends among these is followed by their number, since a page from
-    their end on would leave out the rest.
+    it, and there begin and end are that event's end. MariaDB from 11.4 on tells no end (0) of a transaction's row events. A page
+    that ends among these is followed by their number, from the last event whose end is known.
     """
     begin, skip = at.position, 0
     while True:
@@ -28,7 +28,7 @@ def pages(cursor: Any, at: BinlogPosition) -> Iterator[tuple[Sequence[Sequence[A
         last = max((n for n, row in enumerate(rows) if row[1] < row[4]), default=None)
         if last is None:
             skip += len(rows)
-        elif rows[last][2] == "Transaction_payload":
+        elif last < len(rows) - 1 or rows[last][2] == "Transaction_payload":
             begin, skip = rows[last][1], len(rows) - last
         else:
             begin, skip = rows[last][4], 0

@@ -26,6 +26,7 @@ _LAST_POSITION = 2**32 - 1
 _SESSION = "SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum, "
 _SESSION += "@mariadb_slave_capability = 4"
 _HEADER = struct.Struct("<IBIIIH")
+_ARTIFICIAL = 0x20
 _ROTATE, _FORMAT, _TABLE_MAP, _ROWS_QUERY, _PAYLOAD, _ANNOTATE = 4, 15, 19, 29, 40, 160
 _TRANSACTIONS = {33, 34, 162}
 _ONE_IMAGE, _TWO_IMAGES = {23, 25, 30, 32}, {24, 31, 39}
@@ -63,7 +64,7 @@ def raw_events(cursor: Any, since: BinlogPosition) -> Iterator[RawEvent]:
         if packet.is_eof_packet():
             return
         data = packet.get_all_data()[1:]
-        written, kind, _, _, end, _ = _HEADER.unpack_from(data)
+        written, kind, _, size, end, flags = _HEADER.unpack_from(data)
         if kind == _ROTATE:
             position = int.from_bytes(data[_HEADER.size : _HEADER.size + 8], "little")
             at = BinlogPosition.of(data[_HEADER.size + 8 : len(data) - of_session].decode(), position)
@@ -74,8 +75,8 @@ def raw_events(cursor: Any, since: BinlogPosition) -> Iterator[RawEvent]:
         else:
             body = data[_HEADER.size : len(data) - checksum]
             yield from _unpack(RawEvent(kind, written, at, body))
-            # An event that the server makes for this reader alone has no place in the log.
-            at = BinlogPosition.of(at.file, end) if end else at
+            # An event that the server makes for this reader alone has no place in the log; MariaDB tells no end of others.
+            at = BinlogPosition.of(at.file, end or at.position + (0 if flags & _ARTIFICIAL else size))
 
 
 def _unpack(event: RawEvent) -> Iterator[RawEvent]:

@@ -23,7 +23,7 @@ class BinlogScan:
         self.unread = ""
 
     def __iter__(self) -> Iterator[list[Row]]:
-        """Events that end before the look's end; what is compressed begins where it ends.
+        """Events that end before the look's end; what is compressed begins where it ends, and some have no end (0).
 
         The look ends early only where a transaction begins: ids of tables hold within one.
         """
@@ -37,7 +37,7 @@ class BinlogScan:
             asked = time.monotonic()
             begin = self._since if file == self._since.file else BinlogPosition.of(file, 4)
             for rows, at in binlog_events.pages(self._cursor, begin):
-                yield [row for row in rows if BinlogPosition.of(file, row[4]) <= self._until]
+                yield [row for row in rows if BinlogPosition.of(file, row[4] or row[1] + 1) <= self._until]
                 if at >= self._until or len(rows) < binlog_events.AT_ONCE:
                     break
                 # Behind the look's own begin: else the next one would end here too.

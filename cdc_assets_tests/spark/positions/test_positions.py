@@ -9,6 +9,8 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from cdc_assets_tests.support.lake.records import Sent, drafted
 
 if TYPE_CHECKING:
@@ -118,13 +120,16 @@ def test_the_order_of_positions_is_the_order_of_the_log(session: SparkSession) -
         assert set(found[f"{name}-unplaced"].values()) == {None}, name
 
 
-def test_rows_of_mysql_are_no_order_where_they_have_keys(session: SparkSession) -> None:
-    """As a MySQL 9.7.4 with binlog_transaction_compression has sent them: an INSERT of three rows, then an UPDATE of two."""
+@pytest.mark.parametrize("connector", ["mysql", "mariadb"])
+def test_rows_of_an_event_are_no_order_where_they_have_keys(session: SparkSession, connector: str) -> None:
+    """An INSERT of three rows, then an UPDATE of two, of one transaction: as a MySQL 9.7.4 with binlog_transaction_compression
+    has sent them, and a MariaDB 11.8 (there `pos` is where the transaction begins).
+    """
     ops = [("c", 0), ("c", 1), ("c", 2), ("u", 0), ("u", 1)]
     events = [{"op": op, "source": {"file": "binlog.000035", "pos": 3248, "row": row}} for op, row in ops]
     topics = {"keyed": [Sent(event, key={"id": 1}) for event in events], "keyless": [Sent(event) for event in events]}
     found: dict[str, list[str]] = {}
-    rows = drafted(session, dict.fromkeys(topics, ("debezium-json", "mysql")), topics).select("topic", "offset", "position")
+    rows = drafted(session, dict.fromkeys(topics, ("debezium-json", connector)), topics).select("topic", "offset", "position")
     for row in rows.orderBy("topic", "offset").collect():
         found.setdefault(row.topic, []).append(row.position)
     assert found["keyed"] == sorted(found["keyed"])
