@@ -23,6 +23,7 @@ from cdc_assets.connectors.apply import HELD
 from cdc_assets.connectors.capture import tables_in_list
 from cdc_assets.connectors.passed_statement import FILTER, passing_config
 from cdc_assets.errors import CaughtUpTimeoutError, ConnectError, ConnectorFailedError
+from cdc_assets.onboarding import run as onboarding
 from cdc_assets.onboarding.work import onboarding_kind
 from cdc_assets.preflight.table_models import tables_with_models, wrong_models
 from cdc_assets.registry.base_table import Table
@@ -80,23 +81,31 @@ def repair_models(platform: Platform, source: CapturedSource, wanted: Sequence[T
 
     Raises:
         ConnectorFailedError: it has failed for another reason.
+        OnboardingError: a table cannot be read again; says what it lacks.
         CdcAssetsError: from a step of the reading, which `cdc onboard SOURCE --resume` goes on with.
     """
     repair, connect, name = ModelRepair(), platform.core_connect(source.cluster), names.connector_name(source)
-    before = {key: value for key, value in (connect.config(name) or {}).items() if key != FILTER}
-    left_out = _go_past(platform, source, repair, _unlisted_tables(platform, source, before), say)
+    status = connect.status(name)
+    if status is None or status.state in HELD:
+        seen = "has no status" if status is None else f"is {status.state}"
+        raise ConnectError(f"connector {name} {seen}; cdc resume {name}, then again: cdc repair model {source.name}")
+    running = connect.config(name) or {}
+    before = {key: value for key, value in running.items() if key != FILTER}
+    left_out = _go_past(platform, source, repair, _tables_off_the_list(platform, source, before), say)
     repair.tables = _to_read_again(platform, source, left_out | {table.id for table in wanted})
     if repair.tables:
+        # Asked before another table is left out: without a signal table nothing could be read again.
+        onboarding.judge(platform, source.name, [table.name for table in repair.tables], "incremental")
         _empty_topics(platform, source, repair, say)
         plans = [replace(plan, wanted=True) for plan in plan_reloads(platform, source, repair.tables, anew=True)]
         repair.epochs = reload_bronze(platform, source, plans, say)
-    elif repair.passed:
+    elif repair.passed or FILTER in running:
         _configure(platform, source, before)
         connect.wait_running(name)
     return repair
 
 
-def _unlisted_tables(platform: Platform, source: CapturedSource, running: Mapping[str, str]) -> set[TableId]:
+def _tables_off_the_list(platform: Platform, source: CapturedSource, running: Mapping[str, str]) -> set[TableId]:
     """The tables that a command that was killed has left out of the connector's list: bronze has read them before."""
     listed = tables_in_list(source, running)
     plans = plan_reloads(platform, source, [table for table in source.tables if table.name not in listed])
@@ -146,10 +155,7 @@ def _obstacles(platform: Platform, source: CapturedSource, until: float) -> Iter
     connect, name, database = platform.core_connect(source.cluster), names.connector_name(source), _database(source)
     while True:
         status = connect.status(name)
-        if status is None or status.state in HELD:
-            seen = "has no status" if status is None else f"is {status.state}"
-            raise ConnectError(f"connector {name} {seen}; cdc resume {name}, then again: cdc repair model {source.name}")
-        if status.failed:
+        if status is not None and status.failed:
             if status.obstacle is None:
                 raise ConnectorFailedError(
                     f"connector {name} has failed: {'; '.join(status.trace)}; mend that, then cdc restart {name}"
