@@ -91,6 +91,14 @@ def ask_source(source: BaseSource, trouble: str) -> CapturedSource:
     return own
 
 
+def append_rest(platform: Platform, source: BaseSource, tables: Sequence[Table], say: Say) -> None:
+    """What the tables' topics hold is in bronze, in the epoch in which it stands."""
+    with ExitStack() as held:
+        for name in sorted(map(names.table_name, tables)):
+            held.enter_context(table_lock("bronze", source.name, name))
+        append(platform, source, look(platform, source, tables), "repair", say)
+
+
 def reload_bronze(platform: Platform, source: CapturedSource, plans: Sequence[TableReload], say: Say) -> dict[str, int]:
     """Do what is planned, under the locks of the tables' bronze; by topic, the epoch in which bronze goes on."""
     tables = [plan.table for plan in plans]

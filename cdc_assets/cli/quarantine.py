@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -87,7 +88,8 @@ class ChosenRecords:
         from spark.silver import redrive
 
         choice = redrive.Choice(self.wanted.error_class, None, self.wanted.partition, self.wanted.offset)
-        return _run(self.table, lambda session, spec: getattr(redrive, job)(session, spec, choice))
+        decided = partial(getattr(redrive, job), choice=choice)
+        return _run(self.table, decided, is_folded=job == "redrive")
 
 
 def decision(decide: Callable[[ChosenRecords], tuple[dict[str, Any], str]]) -> None:
@@ -130,7 +132,8 @@ def drop(chosen: ChosenRecords) -> tuple[dict[str, Any], str]:
     return {"dropped": dropped}, f", {dropped} dropped"
 
 
-def _run(chosen: str, job: Any) -> Any:
+def _run(chosen: str, job: Any, *, is_folded: bool) -> Any:
+    from cdc_assets.preflight.table_models import refuse_held
     from cdc_assets.quarantine.given_up import fold_history_again
     from cdc_assets.resources.platform import Platform
     from cdc_assets.resources.table_lock import table_lock
@@ -142,6 +145,8 @@ def _run(chosen: str, job: Any) -> Any:
     catalogue = catalogue_of(platform, source, [table])
     if table.id not in catalogue:
         raise typer.BadParameter(f"{chosen}: the source has no table {table.name} any more")
+    if is_folded:
+        refuse_held(platform, source, table, catalogue[table.id])
     with table_lock("silver", source.name, names.table_name(table)):
         spec = silver_spec(platform.lake, source, table, catalogue[table.id])
         done = platform.spark().run(job, spec)

@@ -13,8 +13,10 @@ from cdc_assets.cli.chosen_sources import chosen_sources, complete_source, compl
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 
 if TYPE_CHECKING:
+    from cdc_assets.bronze.model_repair import ModelRepair
     from cdc_assets.bronze.reload import TableReload
-    from cdc_assets.registry.models import BaseSource
+    from cdc_assets.registry.base_table import Table
+    from cdc_assets.registry.models import BaseSource, CapturedSource
 
 app = typer.Typer(no_args_is_help=True, help="Mend what a red check has named.")
 
@@ -74,10 +76,7 @@ def bronze(
     from cdc_assets.resources.platform import Platform
 
     (declared,) = chosen_sources([source])
-    try:
-        tables = list(declared.tables) if table is None else [declared.table(table)]
-    except KeyError as error:
-        raise typer.BadParameter(str(error.args[0])) from None
+    tables = list(declared.tables) if table is None else _tables(declared, [table])
     platform = Platform()
     plans = plan_reloads(platform, declared, tables, anew=anew)
     epochs = {plan.topic: plan.epoch for plan in plans}
@@ -91,6 +90,75 @@ def bronze(
         return
     for plan in plans:
         _print_reload(plan, plan.next_epoch if dry_run else epochs[plan.topic], dry_run=dry_run)
+
+
+@app.command("model")
+def model(
+    source: Annotated[
+        str, typer.Argument(help="The source's name in the registry, or its connector's.", autocompletion=complete_source)
+    ],
+    tables: Annotated[
+        list[str] | None, typer.Argument(metavar="[TABLE]...", help="Tables that are read again in any case.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
+    output: Output = Format.text,
+) -> None:
+    """Go past a statement that Debezium cannot read, and read those tables again whose columns it takes for others.
+
+    For sources that have a binlog. Their connector gets the server's own definitions. The source's schema is not touched.
+    """
+    from cdc_assets.bronze.model_repair import plan_repair, repair_models
+    from cdc_assets.resources.platform import Platform
+
+    declared = _with_binlog(source)
+    wanted, platform = _tables(declared, tables or []), Platform()
+    if dry_run:
+        done = plan_repair(platform, declared, wanted)
+    else:
+        done = repair_models(platform, declared, wanted, partial(print, file=sys.stderr))
+    if is_data(output):
+        print_document(_model_document(declared, done), output)
+        return
+    for passed in done.passed:
+        shown = " ".join(passed.statement.split())
+        print(f"{'would pass' if dry_run else 'passed'} over the statement at {passed.place or 'an unknown place'}: {shown}")
+    for table in done.tables:
+        print(f"{'would read' if dry_run else 'read'} {table.name} again, by the server's columns")
+    if not (done.passed or done.tables):
+        print(f"{declared.name}: Debezium reads its tables by the server's columns")
+
+
+def _with_binlog(name: str) -> CapturedSource:
+    from cdc_assets import names
+    from cdc_assets.errors import ConnectError
+    from cdc_assets.preflight.table_models import reads_statements
+
+    by_connector = {names.connector_name(each): each.name for each in chosen_sources() if each.captured}
+    (declared,) = chosen_sources([by_connector.get(name, name)])
+    found = reads_statements(declared)
+    if found is None:
+        raise ConnectError(f"source {declared.name} is of kind {declared.kind_name}: its connector makes no model by statements")
+    if found.managed_by == "gitops":
+        raise ConnectError(f"source {found.name} is managed_by gitops: its connector's config is written by its operator alone")
+    return found
+
+
+def _tables(declared: BaseSource, chosen: list[str]) -> list[Table]:
+    try:
+        return [declared.table(table) for table in chosen]
+    except KeyError as error:
+        raise typer.BadParameter(str(error.args[0])) from None
+
+
+def _model_document(source: CapturedSource, done: ModelRepair) -> dict[str, object]:
+    from cdc_assets import names
+
+    return {
+        "source": source.name,
+        "passed": [asdict(passed) for passed in done.passed],
+        "read_again": [names.table_name(table) for table in done.tables],
+        "epochs": done.epochs,
+    }
 
 
 def _print_reload(plan: TableReload, epoch: int, *, dry_run: bool) -> None:

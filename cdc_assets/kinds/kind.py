@@ -54,6 +54,8 @@ class Kind:
     """Keys of `capture` that are not for every kind, and are for this one."""
     binlog: str = ""
     """Whose binlog the connector reads, in words; empty for a kind without one."""
+    signed_words: frozenset[str] = frozenset()
+    """Words for an integer type that its connector takes for signed, UNSIGNED or not."""
     has_slot: bool = False
     """A slot and a publication of the server keep the connector's place and its tables; its own rows can be anchored there."""
     has_schema_history: bool = True

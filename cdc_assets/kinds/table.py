@@ -71,6 +71,7 @@ MARIADB = Kind(
     debezium="mariadb.MariaDbConnector",
     plugin="debezium-mariadb",
     binlog="MariaDB",
+    signed_words=frozenset({"INTEGER"}),  # debezium/debezium#7590, mended in 3.6.1
     tells_place=True,
     has_commit_places=True,
     dialect="mariadb",

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from cdc_assets import names
-from cdc_assets.preflight import by_driver, mysql
-from cdc_assets.preflight.finding import Finding
+from cdc_assets.preflight import by_driver, mysql, table_models
+from cdc_assets.preflight.finding import Finding, Report, sort_findings
 from cdc_assets.preflight.mysql_grants import account, may, parse_grants
+from cdc_assets.preflight.running import ask_connect
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.unasked_source import UnaskedSource
 from spark.delta.identifiers import quote
+
+if TYPE_CHECKING:
+    from cdc_assets.resources.platform import Platform
 
 _TO_MAKE = ("CREATE", "SELECT", "INSERT", "DELETE")
 """What makes the signal table, writes to it and clears it."""
@@ -41,4 +47,12 @@ def _unmade_signals(source: str, table: TableId, answers: by_driver.Answers, use
 RULES = by_driver.SqlRules(
     {**mysql.QUERIES, **mysql.FILTERS}, frozenset(mysql.QUERIES), _findings, mysql.allowing, asked=mysql.is_answerable
 )
-inspect = RULES.inspect
+
+
+def inspect(platform: Platform, source: UnaskedSource) -> Report:
+    """Every rule of its server and topics, and by which columns Debezium reads its tables."""
+    report = RULES.inspect(platform, source)
+    if any(finding.check == "reachable" for finding in report.findings) or ask_connect(platform, source)[1]:
+        return report
+    models = table_models.findings(platform, source, [table.id for table in source.tables])
+    return replace(report, findings=sort_findings([*report.findings, *models]))

@@ -13,16 +13,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from cdc_assets import names
-from cdc_assets.errors import CdcAssetsError
+from cdc_assets.errors import CdcAssetsError, DatabaseError, DriverMissingError
+from cdc_assets.kinds import kind_of
 from cdc_assets.preflight.finding import Finding
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource
+from cdc_assets.resources.databases.binlog_database import BinlogDatabase
 from cdc_assets.resources.databases.catalogue import CatalogueTable
-from cdc_assets.resources.databases.mariadb import MariaDbDatabase
+from cdc_assets.resources.delta_log import silver_committed
+from cdc_assets.resources.dropped_tables import with_schema_history
+from cdc_assets.resources.unfolded_rows import rows_between
+from cdc_assets.tables.doubtful_models import DoubtfulRows, doubtful_models
 from cdc_assets.tables.model_difference import ModelDifference, model_difference
-from cdc_assets.tables.model_mend import mend_statement
-from cdc_assets.tables.source_catalogue import catalogue_of
 from cdc_assets.volumetry.binlog_progress import await_binlog
 
 if TYPE_CHECKING:
@@ -39,9 +42,12 @@ _ROUNDS = 3
 
 @dataclass(frozen=True)
 class WrongModel:
-    """A model that is not the catalogue's. `waits`: why it cannot be told yet whether that will stay; empty: it will."""
+    """A model that is not the catalogue's, or rows of one that nobody can compare any more.
 
-    difference: ModelDifference
+    `waits`: why it cannot be told yet whether that will stay; empty: it will.
+    """
+
+    difference: ModelDifference | DoubtfulRows
     waits: str = ""
     mend: str = ""
 
@@ -58,33 +64,34 @@ class WrongModel:
 
 
 def wrong_models(
-    platform: Platform, source: Source, catalogue: Mapping[TableId, CatalogueTable], *, seconds: float = _SETTLE_SECONDS
+    platform: Platform, source: CapturedSource, catalogue: Mapping[TableId, CatalogueTable], *, seconds: float = _SETTLE_SECONDS
 ) -> dict[TableId, WrongModel]:
     """The tables whose model differs. Nothing is asked as long as none does.
 
-    `catalogue`: with models, as `catalogue_of` has read them.
+    `catalogue`: as `tables_with_models` has read it.
 
     Raises:
         DatabaseError: the source cannot be asked.
     """
-    found, before = dict[TableId, WrongModel](), dict(catalogue)
-    database, until = cast(MariaDbDatabase, platform.database(source)), time.monotonic() + seconds
+    found = {id_: WrongModel(rows, mend=_mend(source, id_)) for id_, rows in _doubtful_rows(platform, source, catalogue).items()}
+    before = dict(catalogue)
+    database, until = cast(BinlogDatabase, platform.database(source)), time.monotonic() + seconds
     for _ in range(_ROUNDS):
-        open_ = _differing(before)
+        open_ = _differing(source, before)
         if not open_:
             break
         waits = _await_connector(platform, source, database, until)
         if waits:
             return found | {id_: WrongModel(difference, waits) for id_, difference in open_.items()}
         # In this order: the model is newer than the first look at the table, and older than the last.
-        read = catalogue_of(platform, source, [table for table in source.tables if table.id in open_])
-        after = database.tables([*open_])
+        read = tables_with_models(platform, source, [*open_])
+        after = database.tables_in_own_types([*open_])
         moved = {id_ for id_ in open_ if id_ in read and id_ in after and after[id_].columns != before[id_].columns}
-        for id_, difference in _differing({i: t for i, t in read.items() if i in after and i not in moved}).items():
-            found[id_] = WrongModel(difference, mend=_mend(source, database, read[id_]))
+        settled = {i: t for i, t in read.items() if i in after and i not in moved}
+        found |= {id_: WrongModel(difference, mend=_mend(source, id_)) for id_, difference in _differing(source, settled).items()}
         before = {id_: read[id_] for id_ in moved}
     altered = "it is altered again and again"
-    return found | {id_: WrongModel(difference, altered) for id_, difference in _differing(before).items()}
+    return found | {id_: WrongModel(difference, altered) for id_, difference in _differing(source, before).items()}
 
 
 def why_held(
@@ -95,19 +102,76 @@ def why_held(
     Raises:
         DatabaseError: the source cannot be asked.
     """
-    asked = source.asked
-    if asked is None or not names.has_schema_history(asked):
+    read = reads_statements(source)
+    if read is None:
         return {}
-    wanted = {table.id: catalogue[table.id] for table in tables if table.id in catalogue}
-    return {id_: found.text for id_, found in wrong_models(platform, asked, wanted, seconds=_HELD_SECONDS).items()}
+    wanted = [table.id for table in tables]
+    if read.asked is not None:
+        found: Mapping[TableId, CatalogueTable] = {id_: catalogue[id_] for id_ in wanted if id_ in catalogue}
+    else:
+        try:
+            found = tables_with_models(platform, read, wanted)
+        except DriverMissingError:  # nobody asks this server: its columns are declared, and the check warns
+            return {}
+    return {id_: wrong.text for id_, wrong in wrong_models(platform, read, found, seconds=_HELD_SECONDS).items()}
 
 
-def _differing(catalogue: Mapping[TableId, CatalogueTable]) -> dict[TableId, ModelDifference]:
-    told = {id_: model_difference(table.model, table) for id_, table in catalogue.items() if table.model}
+def refuse_held(platform: Platform, source: BaseSource, table: Table, found: CatalogueTable) -> None:
+    """Nothing, where the table's rows may be folded now.
+
+    Raises:
+        DatabaseError: they may not (`why_held`), or the source cannot be asked.
+    """
+    if held := why_held(platform, source, [table], {table.id: found}):
+        raise DatabaseError(f"{source.name}/{names.table_name(table)}: {held[table.id]}")
+
+
+def reads_statements(source: BaseSource) -> CapturedSource | None:
+    """The source, where its connector reads a binlog: each DDL statement by its text, and the rows by what it makes of it."""
+    captured = source.captured
+    return captured if captured is not None and kind_of(captured).binlog else None
+
+
+def tables_with_models(platform: Platform, source: CapturedSource, tables: Sequence[TableId]) -> Mapping[TableId, CatalogueTable]:
+    """The tables that there are, as the server writes their columns, and each with Debezium's newest model of it.
+
+    Raises:
+        DatabaseError: the source cannot be asked.
+    """
+    found = cast(BinlogDatabase, platform.database(source)).tables_in_own_types(tables)
+    return with_schema_history(platform.core_kafka(source.cluster), names.schema_history_topic(source), found)
+
+
+def _differing(source: CapturedSource, catalogue: Mapping[TableId, CatalogueTable]) -> dict[TableId, ModelDifference]:
+    signed = kind_of(source).signed_words
+    told = {id_: model_difference(table.model, table, signed) for id_, table in catalogue.items() if table.model}
     return {id_: difference for id_, difference in told.items() if difference}
 
 
-def _await_connector(platform: Platform, source: Source, database: MariaDbDatabase, until: float) -> str:
+def _doubtful_rows(
+    platform: Platform, source: CapturedSource, catalogue: Mapping[TableId, CatalogueTable]
+) -> dict[TableId, DoubtfulRows]:
+    """The tables of which bronze has rows that silver has not, by a model that is doubtful.
+
+    A row that silver has of such a model was folded when the model was the newest, and had been compared.
+    """
+    signed, found = kind_of(source).signed_words, dict[TableId, DoubtfulRows]()
+    for table in source.tables:
+        known = catalogue.get(table.id)
+        for doubt in doubtful_models(known.models, signed) if known else ():
+            rows = rows_between(
+                names.bronze_path(platform.lake, source),
+                names.lake_topic(source, table),
+                silver_committed(names.silver_path(platform.lake, source, table)),
+                (doubt.model.begins, doubt.after.begins),
+            )
+            if rows.unfolded and (doubt.is_corrected or not rows.folded):
+                found[table.id] = DoubtfulRows(rows.unfolded, doubt)
+                break
+    return found
+
+
+def _await_connector(platform: Platform, source: CapturedSource, database: BinlogDatabase, until: float) -> str:
     """Until the connector has read what is in the binlog now; why it has not."""
     try:
         await_binlog(source, f"model-{time.time_ns()}", database, platform.core_connect(source.cluster), until)
@@ -116,21 +180,16 @@ def _await_connector(platform: Platform, source: Source, database: MariaDbDataba
     return ""
 
 
-def _mend(source: Source, database: MariaDbDatabase, table: CatalogueTable) -> str:
-    """The statement at the source, and what reads the rows again; where none can be told, what reads every definition."""
-    definition = database.definitions([table.id]).get(table.id, "")
-    statement = mend_statement(table.model, table, definition) if table.model and definition else ""
-    if not statement:
-        name = names.connector_name(source)
-        return f"cdc stop {name}; cdc offsets reset {name}; cdc resume {name} (reads every table again)"
-    short = next(names.table_name(each) for each in source.tables if each.id == table.id)
-    return f"{statement}; then, when cdc preflight {source.name} is green, cdc repair bronze {source.name} {short} --anew"
+def _mend(source: CapturedSource, table: TableId) -> str:
+    """What gives the connector the server's definition, and reads the table again."""
+    short = next(names.table_name(each) for each in source.tables if each.id == table)
+    return f"cdc repair model {source.name} {short}"
 
 
-def findings(platform: Platform, source: Source, tables: Sequence[TableId]) -> Iterator[Finding]:
+def findings(platform: Platform, source: CapturedSource, tables: Sequence[TableId]) -> Iterator[Finding]:
     """Of each captured table that the catalogue has."""
     try:
-        catalogue = catalogue_of(platform, source, [table for table in source.tables if table.id in tables])
+        catalogue = tables_with_models(platform, source, tables)
         wrong = wrong_models(platform, source, catalogue)
     except CdcAssetsError as error:
         yield Finding(CHECK, "warn", "server", f"Debezium's models cannot be compared: {error}", "mend that first")
@@ -145,7 +204,7 @@ def findings(platform: Platform, source: Source, tables: Sequence[TableId]) -> I
             yield Finding(CHECK, "ok", str(id_), "Debezium reads its rows by the server's columns")
 
 
-def _of_wrong(source: Source, table: TableId, found: WrongModel) -> Finding:
+def _of_wrong(source: CapturedSource, table: TableId, found: WrongModel) -> Finding:
     if found.waits:
         return Finding(CHECK, "warn", str(table), found.message, f"cdc preflight {source.name}, once the connector has caught up")
     return Finding(CHECK, "fail", str(table), found.message, found.mend)

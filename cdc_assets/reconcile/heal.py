@@ -23,6 +23,7 @@ from cdc_assets import names
 from cdc_assets.connectors.signals import collection, is_unsignallable, own_rows_condition
 from cdc_assets.errors import DatabaseError
 from cdc_assets.kinds import kind_of
+from cdc_assets.preflight.table_models import refuse_held
 from cdc_assets.quantity import quantity
 from cdc_assets.reconcile.result import IN_SILVER, RowDifference, TableResult
 from cdc_assets.registry.base_table import Table
@@ -38,11 +39,12 @@ def heal(platform: Platform, source: BaseSource, table: Table, result: TableResu
     """Keys folded again, and keys asked for from the source; the chain then carries those like any change.
 
     Raises:
-        DatabaseError: the table has no key, its keys are shown as hashes only, or they cannot be read again.
+        DatabaseError: the table is held, or has no key, its keys are shown as hashes only, or they cannot be read again.
     """
     if not result.differences:
         return 0, 0
     found = catalogue_of(platform, source, [table])[table.id]
+    refuse_held(platform, source, table, found)
     spec = silver_spec(platform.lake, source, table, found)
     if not spec.keys:
         raise DatabaseError(f"{result.table} has no key: rows cannot be healed one by one; take a new snapshot of the table")

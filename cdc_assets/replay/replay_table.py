@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names
 from cdc_assets.errors import DatabaseError
-from cdc_assets.preflight.table_models import why_held
+from cdc_assets.preflight.table_models import refuse_held
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.databases.catalogue import CatalogueTable
@@ -117,8 +117,7 @@ def _spec(platform: Platform, source: BaseSource, table: Table, wish: ReplayWish
     from spark.replay.replay_spec import ReplaySpec
 
     found = _catalogue_table(platform, source, table, say)
-    if held := why_held(platform, source, [table], {table.id: found}):
-        raise DatabaseError(f"{source.name}/{names.table_name(table)}: {held[table.id]}")
+    refuse_held(platform, source, table, found)
     silver, history = _specs(platform.lake, source, table, found)
     # A folder of its own each time: Spark remembers a table by its path.
     folder = f"{names.replay_path(platform.lake, source, table)}/{uuid.uuid4().hex}"

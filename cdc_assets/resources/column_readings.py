@@ -1,14 +1,15 @@
-"""How a column is read out of MariaDB's binlog: by Debezium, which knows the model's words, and by what the server says of it.
+"""How a column is read out of a binlog: by Debezium, which knows the model's words, and by what the server says of it.
 
 A reading is a short text; two columns whose readings are equal give the same values. So many words are one reading (INT3,
 MIDDLEINT, MEDIUMINT), and what changes no value is in none: a text's length, a number's display width, defaults, collations.
-By `BinlogValueConverters` of Debezium 3.5.0, and by statements that were played (cdc_assets_tests/tables).
+By `BinlogValueConverters` of Debezium 3.5.0 and 3.6.1, and by statements that were played (cdc_assets_tests/tables).
 https://mariadb.com/kb/en/data-types/
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from cdc_assets.resources.databases.catalogue import CatalogueColumn
 from cdc_assets.resources.table_models import ModelColumn
@@ -20,8 +21,6 @@ _INTEGERS = {
     **dict.fromkeys(("INT", "INT4", "INTEGER"), "int"),
     **dict.fromkeys(("BIGINT", "INT8"), "bigint"),
 }
-# Read as signed although the model says UNSIGNED (debezium/debezium#7590, mended in 3.6.1).
-_SIGNED_ALL_THE_SAME = "INTEGER"
 _DECIMALS = ("DECIMAL", "DEC", "FIXED", "NUMERIC")
 _DOUBLES = ("DOUBLE", "DOUBLE PRECISION", "FLOAT8")
 # REAL is the server's double, unless its sql_mode has REAL_AS_FLOAT; Debezium's parser makes seven digits of it. FLOAT4 is none
@@ -43,12 +42,12 @@ _LABEL = re.compile(r"""'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*\"""", re.DOTALL
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "b": "\b", "Z": "\x1a"}
 
 
-def reading_of_model(column: ModelColumn) -> str:
-    """What Debezium makes of its values."""
+def reading_of_model(column: ModelColumn, signed: Collection[str] = ()) -> str:
+    """What Debezium makes of its values; `signed`: words of integers that its connector takes for signed (kinds.Kind)."""
     words = [word for word in column.type.split() if word not in ("UNSIGNED", "ZEROFILL", "SIGNED")]
     name = " ".join(words)
     if name in _INTEGERS:
-        unsigned = column.type != name and "UNSIGNED" in column.type and name != _SIGNED_ALL_THE_SAME
+        unsigned = column.type != name and "UNSIGNED" in column.type and name not in signed
         return _INTEGERS[name] + (" unsigned" if unsigned else "")
     if name in ("ENUM", "SET"):
         return f"{name.lower()}({_labels(','.join(column.labels))})"

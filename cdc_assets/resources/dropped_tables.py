@@ -1,4 +1,4 @@
-"""What the connector's schema history tells of each table: where in the binlog it was dropped or made, and its newest model.
+"""What the connector's schema history tells of each table: where in the binlog it was dropped or made, and its models.
 
 MariaDB's catalogue has no number that survives ALTER and changes with DROP alone, but its binlog holds DDL, and Debezium keeps
 that of captured tables, each statement with the place where its transaction begins: what lies below is of the old table.
@@ -18,7 +18,7 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.kafka import KafkaCluster
-from cdc_assets.resources.table_models import newest_models
+from cdc_assets.resources.table_models import models_in_order
 from spark.delta.identifiers import double_quote
 
 NEVER = "0"
@@ -29,7 +29,7 @@ _ANOTHER = ("DROP", "CREATE")
 def with_schema_history(
     cluster: KafkaCluster, topic: str, tables: Mapping[TableId, CatalogueTable]
 ) -> Mapping[TableId, CatalogueTable]:
-    """The tables, each with the place where it was last dropped or made as its generation, and with its newest model.
+    """The tables, each with the place where it was last dropped or made as its generation, and with its models.
 
     The topic is read behind the catalogue: a model that differs is a wrong one, or older than the table.
     """
@@ -37,9 +37,9 @@ def with_schema_history(
     if state is None:
         return tables
     records = [json.loads(record.value) for record in cluster.records(topic, state.ranges) if record.value]
-    found, models = drops(records, list(tables)), newest_models(records, tables)
+    found, models = drops(records, list(tables)), models_in_order(records, tables)
     return {
-        id_: replace(table, drops=(places := found[id_]), generation=(NEVER, *places)[-1], model=models.get(id_))
+        id_: replace(table, drops=(places := found[id_]), generation=(NEVER, *places)[-1], models=models.get(id_, ()))
         for id_, table in tables.items()
     }
 

@@ -44,12 +44,14 @@ class ModelColumn:
 class TableModel:
     """A table's columns in order, and the statement by which it came to have them.
 
-    `place` is the statement's place in the binlog; empty where a snapshot has asked for the definition.
+    `place` is the statement's place in the binlog; empty where the server was asked for the definition, as a snapshot does.
+    `begins` is the place from which on it holds, either way, as the lake's positions have it.
     """
 
     columns: tuple[ModelColumn, ...]
     statement: str
     place: str = ""
+    begins: str = ""
 
     @property
     def text(self) -> str:
@@ -66,8 +68,13 @@ class TableModel:
 
 def newest_models(records: Iterable[Mapping[str, Any]], tables: Collection[TableId]) -> dict[TableId, TableModel]:
     """The last model of each table; one that was dropped, or is not among the records, is left out."""
+    return {table: models[-1] for table, models in models_in_order(records, tables).items()}
+
+
+def models_in_order(records: Iterable[Mapping[str, Any]], tables: Collection[TableId]) -> dict[TableId, tuple[TableModel, ...]]:
+    """Each table's models since it was last made, oldest first; a record that changes no column adds none."""
     ids = {double_quote(*table): table for table in tables}
-    found: dict[TableId, TableModel] = {}
+    found: dict[TableId, tuple[TableModel, ...]] = {}
     for record in records:
         for change in record.get("tableChanges") or ():
             table = ids.get(change["id"])
@@ -75,16 +82,19 @@ def newest_models(records: Iterable[Mapping[str, Any]], tables: Collection[Table
                 continue
             if change["type"] == "DROP":
                 found.pop(table, None)
-            else:
-                found[table] = _model(record, change["table"])
+                continue
+            model, before = _model(record, change["table"]), found.get(table, ())
+            if not before or before[-1].columns != model.columns:
+                found[table] = (*before, model)
     return found
 
 
 def _model(record: Mapping[str, Any], table: Mapping[str, Any]) -> TableModel:
     position = record.get("position") or {}
-    is_read = position.get("file") and not position.get("snapshot")
-    place = BinlogPosition.of(position["file"], position["pos"]).text if is_read else ""
-    return TableModel(tuple(map(_column, table["columns"])), str(record.get("ddl") or ""), place)
+    at = BinlogPosition.of(position["file"], position["pos"]) if position.get("file") else None
+    place = at.text if at and not position.get("snapshot") else ""
+    begins = at.in_positions if at else ""
+    return TableModel(tuple(map(_column, table["columns"])), str(record.get("ddl") or ""), place, begins)
 
 
 def _column(column: Mapping[str, Any]) -> ModelColumn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from cdc_assets.quantity import quantity
@@ -31,20 +31,14 @@ class ModelDifference:
         )
 
 
-def model_difference(model: TableModel, table: CatalogueTable) -> ModelDifference | None:
-    """In what a model would give other values than the table has; None: in nothing."""
-    found = tuple(_differences(model, table))
+def model_difference(model: TableModel, table: CatalogueTable, signed: Collection[str] = ()) -> ModelDifference | None:
+    """In what a model would give other values than the table has; None: in nothing. `signed`: see `reading_of_model`."""
+    found = tuple(_differences(model, table, signed))
     server = ", ".join(map(_server_text, table.columns))
     return ModelDifference(found, model.since, model.text, server) if found else None
 
 
-def differing_columns(model: TableModel, table: CatalogueTable) -> set[str]:
-    """Those that have the same name, and would give other values."""
-    columns = {column.name: column for column in table.columns}
-    return {c.name for c in model.columns if c.name in columns and any(_of_column(c, columns[c.name]))}
-
-
-def _differences(model: TableModel, table: CatalogueTable) -> Iterator[str]:
+def _differences(model: TableModel, table: CatalogueTable, signed: Collection[str]) -> Iterator[str]:
     modelled, there = [c.name for c in model.columns], [c.name for c in table.columns]
     if len(modelled) != len(there):
         yield f"{quantity(len(modelled), 'column')} in the model, {quantity(len(there), 'column')} on the server"
@@ -54,11 +48,11 @@ def _differences(model: TableModel, table: CatalogueTable) -> Iterator[str]:
     columns = {column.name: column for column in table.columns}
     for column in model.columns:
         if column.name in columns:
-            yield from _of_column(column, columns[column.name])
+            yield from _of_column(column, columns[column.name], signed)
 
 
-def _of_column(column: ModelColumn, there: CatalogueColumn) -> Iterator[str]:
-    modelled, server = reading_of_model(column), reading_of_catalogue(there)
+def _of_column(column: ModelColumn, there: CatalogueColumn, signed: Collection[str]) -> Iterator[str]:
+    modelled, server = reading_of_model(column, signed), reading_of_catalogue(there)
     # The catalogue's character set of a generated column is not asked for.
     is_text = there.kind == _GENERATED and modelled.startswith("text ") and server.startswith("text ")
     if modelled != server and not is_text and not is_json_in_text(modelled, server):

@@ -35,3 +35,67 @@ def test_a_failure_is_told_with_its_cause(trace: str, said: str) -> None:
     assert status.failed
     assert status.trace == ((said,) if said else ())
     assert status.details[0].trace == said
+
+
+# As Debezium 3.6.1 and 3.5.0 stop at a statement, each from a real server.
+PLEASE = (
+    "DDL statement couldn't be parsed. Please open a GitHub issue at https://github.com/debezium/dbz/issues with the statement"
+)
+TWICE = f"""{STOPS}
+\tat io.debezium.pipeline.ErrorHandler.setProducerThrowable(ErrorHandler.java:67)
+Caused by: io.debezium.DebeziumException: Error processing binlog event
+\t... 8 more
+Caused by: Multiple parsing errors
+io.debezium.text.ParsingException: {PLEASE} 'ALTER TABLE n5\n  REORGANIZE PARTITION'
+no viable alternative at input 'PARTITION'
+io.debezium.text.ParsingException: {PLEASE} 'ALTER TABLE n5\n  REORGANIZE PARTITION'
+mismatched input '<EOF>' expecting BY_SYMBOL
+\tat io.debezium.antlr.AntlrDdlParser.throwParsingException(AntlrDdlParser.java:340)
+"""
+ONCE = f"""{STOPS}
+Caused by: io.debezium.text.ParsingException: {PLEASE} 'ALTER TABLE n5 ADD SYSTEM VERSIONING'
+no viable alternative at input 'ALTER TABLE n5 ADD SYSTEM'
+\tat io.debezium.antlr.ParsingErrorListener.syntaxError(ParsingErrorListener.java:44)
+Caused by: org.antlr.v4.runtime.NoViableAltException
+\t... 16 more
+"""
+PART = f"""{STOPS}
+Caused by: io.debezium.text.ParsingException: Trying to change column item in x.c1 table, which does not exist. Query: CHANGE
+ COLUMN item thing INT
+\tat io.debezium.connector.mysql.antlr.listener.AlterTableParserListener.enter(AlterTableParserListener.java:1)
+"""
+ROWS = f"""{STOPS}
+Caused by: io.debezium.DebeziumException: Error processing row in t0, internal schema size 3, but row size 4 , restart connector
+\t... 7 more
+"""
+
+
+@pytest.mark.parametrize(
+    ("trace", "said"),
+    [
+        (
+            TWICE,
+            "a statement{}: ALTER TABLE n5 REORGANIZE PARTITION; cannot parse it: no viable alternative at input 'PARTITION'",
+        ),
+        (
+            ONCE,
+            "a statement{}: ALTER TABLE n5 ADD SYSTEM VERSIONING; cannot parse it: no viable alternative at input "
+            "'ALTER TABLE n5 ADD SYSTEM'",
+        ),
+        (
+            PART,
+            "a statement{}: CHANGE COLUMN item thing INT; Trying to change column item in x.c1 table, which does not exist",
+        ),
+        (ROWS, "rows of table t0 do not fit Debezium's model{}: internal schema size 3, but row size 4"),
+    ],
+)
+def test_what_a_connector_of_a_binlog_cannot_read_is_told_with_its_place_and_the_command(trace: str, said: str) -> None:
+    answer = {"connector": {"state": "RUNNING"}, "tasks": [{"id": 0, "state": "FAILED", "trace": trace}]}
+    for place, behind in (("binlog.000001:4", " (behind binlog.000001:4)"), ("", "")):
+        status = ConnectorStatus.parse("shop-capture", answer, place=place)
+        (told,) = status.trace
+        assert said.format(behind) in told
+        assert "Mend: cdc repair model shop-capture" in told
+    assert status.obstacle is not None
+    running = {**answer, "tasks": [{"id": 0, "state": "RUNNING", "trace": trace}]}
+    assert ConnectorStatus.parse("shop-capture", running).obstacle is None

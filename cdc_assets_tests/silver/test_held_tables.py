@@ -5,26 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from cdc_assets.cli import quarantine
 from cdc_assets.continuous import silver_pass
-from cdc_assets.errors import CaughtUpTimeoutError, DatabaseError, TableFailuresError
+from cdc_assets.errors import CaughtUpTimeoutError, DatabaseError, DriverMissingError, TableFailuresError
 from cdc_assets.preflight import table_models
+from cdc_assets.reconcile import heal
+from cdc_assets.reconcile.result import IN_SILVER, RowDifference, TableResult
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source
+from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.replay import replay_table
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_models import ModelColumn, TableModel
 from cdc_assets.silver import fold_tables
+from cdc_assets.tables import source_catalogue
 
 BENT, SOUND = TableId("shop", "bent"), TableId("shop", "sound")
-DEFINITION = (
-    "CREATE TABLE `bent` (\n  `id` int(11) NOT NULL,\n  `u` int(10) unsigned DEFAULT NULL,\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB"
-)
 AS_IT_IS = (CatalogueColumn("id", "int(11)", False), CatalogueColumn("u", "int(10) unsigned", True))
 RIGHT = TableModel((ModelColumn("id", "INT", False, 11), ModelColumn("u", "INT UNSIGNED", True, 10)), "CREATE", "")
 WRONG = TableModel(
@@ -34,7 +37,7 @@ GROWN = (*AS_IT_IS, CatalogueColumn("n", "int(11)", True))
 
 
 def found(id_: TableId, model: TableModel, columns: tuple[CatalogueColumn, ...] = AS_IT_IS) -> CatalogueTable:
-    return CatalogueTable(id_, columns, ("id",), model=model)
+    return CatalogueTable(id_, columns, ("id",), models=(model,))
 
 
 @pytest.fixture
@@ -53,15 +56,12 @@ class Server:
     def columns(self) -> tuple[CatalogueColumn, ...]:
         return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
 
-    def tables(self, ids: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
+    def tables_in_own_types(self, ids: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
         columns = self.columns()
         return {id_: CatalogueTable(id_, columns, ("id",)) for id_ in ids}
 
-    def definitions(self, ids: Sequence[TableId]) -> dict[TableId, str]:
-        return dict.fromkeys(ids, DEFINITION)
-
-    def catalogue(self, _: object, __: object, tables: Sequence[Table]) -> dict[TableId, CatalogueTable]:
-        return {id_: replace(table, model=self.model) for id_, table in self.tables([table.id for table in tables]).items()}
+    def catalogue(self, _: object, __: object, tables: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
+        return {id_: replace(table, models=(self.model,)) for id_, table in self.tables_in_own_types(tables).items()}
 
     def wait(self, *_: object) -> str:
         self.waited += 1
@@ -80,7 +80,7 @@ class Server:
 @pytest.fixture
 def judged(source: Source, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Mapping[TableId, table_models.WrongModel]]:
     def judge(server: Server, before: CatalogueTable) -> Mapping[TableId, table_models.WrongModel]:
-        monkeypatch.setattr(table_models, "catalogue_of", server.catalogue)
+        monkeypatch.setattr(table_models, "tables_with_models", server.catalogue)
         monkeypatch.setattr(table_models, "await_binlog", server.wait)
         known = {BENT: before, SOUND: found(SOUND, RIGHT)}
         return table_models.wrong_models(cast(Platform, server), source, known)
@@ -93,12 +93,11 @@ def test_nothing_is_asked_where_no_model_differs(judged: Callable[..., Any]) -> 
     assert (judged(server, found(BENT, RIGHT)), server.waited) == ({}, 0)
 
 
-def test_a_difference_that_stays_is_wrong_and_names_the_statement_that_mends(judged: Callable[..., Any]) -> None:
+def test_a_difference_that_stays_is_wrong_and_names_the_command_that_mends(judged: Callable[..., Any]) -> None:
     told = judged(Server(), found(BENT, WRONG))
     assert set(told) == {BENT}
     assert told[BENT].waits == ""
-    mend = "ALTER TABLE `shop`.`bent` MODIFY `u` int(10) unsigned DEFAULT NULL; then, when cdc preflight shop is green, "
-    assert told[BENT].text.endswith(f"Mend: {mend}cdc repair bronze shop shop__bent --anew")
+    assert told[BENT].text.endswith("Mend: cdc repair model shop shop__bent")
 
 
 def test_a_statement_that_the_connector_has_read_meanwhile_is_none(judged: Callable[..., Any]) -> None:
@@ -118,7 +117,7 @@ def test_a_table_that_is_altered_meanwhile_is_looked_at_again(judged: Callable[.
     told = judged(server, found(BENT, WRONG))
     assert (server.waited, told[BENT].waits) == (2, "")
     assert "2 columns in the model, 3 columns on the server" in told[BENT].text
-    assert "cdc offsets reset shop-capture" in told[BENT].mend
+    assert told[BENT].mend == "cdc repair model shop shop__bent"
 
 
 @pytest.fixture
@@ -163,3 +162,39 @@ def test_a_replay_of_it_is_refused(source: Source, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(replay_table, "catalogue_or_last_known", lambda *_: known)
     with pytest.raises(DatabaseError, match=r"shop/shop__bent: .*u is bent.*Mend: it"):
         replay_table.replay_table(Platform(lake_root=str(tmp_path)), source, source.tables[0], replay_table.ReplayWish(), print)
+
+
+@pytest.mark.usefixtures("held")
+def test_nothing_of_it_is_healed_or_redriven(source: Source, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    known = {BENT: found(BENT, WRONG)}
+    for module in (heal, source_catalogue):
+        monkeypatch.setattr(module, "catalogue_of", lambda *_: known)
+    monkeypatch.setattr(quarantine, "_tables", lambda _: [(source, source.tables[0])])
+    monkeypatch.setenv("CDC_HOME", str(tmp_path))
+    told = r"shop/shop__bent: .*u is bent.*Mend: it"
+    result = TableResult("shop/shop__bent", "different", differences=(RowDifference("1;", "differs", None, None, IN_SILVER),))
+    with pytest.raises(DatabaseError, match=told):
+        heal.heal(cast(Platform, SimpleNamespace(lake=str(tmp_path))), source, source.tables[0], result)
+    with pytest.raises(DatabaseError, match=told):
+        quarantine._run("shop/shop__bent", None, is_folded=True)
+
+
+def test_a_server_without_a_driver_is_not_asked_and_one_that_is_asked_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MySQL's columns may be declared: then nobody needs a driver to fold."""
+    database = {"kind": "mysql", "host": "db", "user": "cdc", "password": {"secret": "shop"}}
+    tables = [{"name": str(BENT), "keys": ["id"], "columns": {"id": "integer not null", "u": "bigint"}}]
+    declared = UnaskedSource.model_validate({"source": "shop", "database": database, "tables": tables})
+    asked = (cast(Platform, Server()), declared, declared.tables, {})
+
+    def missing(*_: object) -> Mapping[TableId, CatalogueTable]:
+        raise DriverMissingError("MySQL", "PyMySQL")
+
+    monkeypatch.setattr(table_models, "tables_with_models", missing)
+    assert table_models.why_held(*asked) == {}
+    server = Server(model=replace(WRONG, columns=(WRONG.columns[0], ModelColumn("u", "REAL", True))))
+    monkeypatch.setattr(table_models, "tables_with_models", server.catalogue)
+    monkeypatch.setattr(table_models, "await_binlog", server.wait)
+    assert "u is read as float" in table_models.why_held(cast(Platform, server), declared, declared.tables, {})[BENT]
+    # Its newer connector reads this word as it is.
+    server.model = WRONG
+    assert table_models.why_held(cast(Platform, server), declared, declared.tables, {}) == {}

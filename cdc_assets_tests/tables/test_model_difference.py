@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from cdc_assets.kinds.table import MARIADB
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.resources.table_models import ModelColumn, TableModel, newest_models
@@ -36,7 +37,7 @@ RIGHT = {
 
 def differences() -> dict[str, tuple[str, ...]]:
     models, tables, _ = recorded()
-    told = {id_.table: model_difference(model, tables[id_]) for id_, model in models.items()}
+    told = {id_.table: model_difference(model, tables[id_], MARIADB.signed_words) for id_, model in models.items()}
     return {name: () if found is None else found.found for name, found in told.items()}
 
 

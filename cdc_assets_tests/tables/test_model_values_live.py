@@ -12,12 +12,14 @@ from collections.abc import Mapping
 import pytest
 
 from cdc_assets import names
+from cdc_assets.kinds.kind import Kind
+from cdc_assets.kinds.table import MARIADB, MYSQL
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.dropped_tables import with_schema_history
 from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets.tables.model_difference import model_difference
-from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
-from cdc_assets_tests.support.models.recorded_models import BENT, UNPARSED, recorded
+from cdc_assets_tests.support.live.live_binlog import LiveBinlog
+from cdc_assets_tests.support.models.recorded_models import BENT, BENT_OF_MYSQL, UNPARSED, recorded
 
 pytestmark = [pytest.mark.service, pytest.mark.all]
 
@@ -56,28 +58,32 @@ def value_of(kind: str) -> str:
     return next(VALUES[begin] for begin in sorted(VALUES, key=len, reverse=True) if plain.startswith(begin))
 
 
-def words() -> dict[str, str]:
+def words(kind: Kind) -> dict[str, str]:
     told = dict.fromkeys(recorded()[2].values())
-    kept = [word for word in told if word not in UNPARSED and not any(part in word for part in _WITHOUT_VALUES)]
+    left = {"UUID", "INET4", "INET6"} if kind is MYSQL else UNPARSED
+    kept = [word for word in told if word not in left and not any(part in word for part in _WITHOUT_VALUES)]
     return {f"w{number}": word for number, word in enumerate(kept)}
 
 
-def played(own: LiveMariaDb, listed: Mapping[str, str]) -> None:
+def played(own: LiveBinlog, listed: Mapping[str, str]) -> None:
     """A row in each table `s…`, which the snapshot has found, and in each `n…`, which a statement has made."""
     with own.server.connect(database=NAME) as connection, connection.cursor() as cursor:
         cursor.execute("SET SESSION sql_mode = ''")
         for name, word in listed.items():
             cursor.execute(f"CREATE TABLE n{name} (id int PRIMARY KEY, c {word})")
-            cursor.execute(
-                "SELECT column_type FROM information_schema.columns WHERE table_name = %s AND column_name = 'c'", [f"n{name}"]
-            )
+            at = "table_schema = DATABASE() AND table_name = %s AND column_name = 'c'"
+            cursor.execute(f"SELECT column_type FROM information_schema.columns WHERE {at}", [f"n{name}"])
             value = value_of(str(cursor.fetchone()[0]))
             for table in (f"s{name}", f"n{name}"):
                 cursor.execute(f"INSERT INTO {table} (id, c) VALUES (1, {value})")
 
 
-def test_values_differ_where_readings_do(mariadb: LiveMariaDb) -> None:
-    own, listed = mariadb.renamed(NAME), words()
+@pytest.mark.parametrize(
+    ("kind", "bent"), [(MARIADB, BENT), (MYSQL, BENT_OF_MYSQL)], ids=lambda value: getattr(value, "name", "")
+)
+def test_values_differ_where_readings_do(request: pytest.FixtureRequest, kind: Kind, bent: set[str]) -> None:
+    live: LiveBinlog = request.getfixturevalue(kind.name)
+    own, listed = live.renamed(NAME), words(kind)
     tables = [f"{part}{name}" for name in listed for part in "sn"]
     own.server.execute(f"CREATE DATABASE {NAME} CHARACTER SET utf8mb4")
     own.server.execute(
@@ -91,17 +97,17 @@ def test_values_differ_where_readings_do(mariadb: LiveMariaDb) -> None:
         table.id.table: json.loads(events[names.topic(source, table)][0][-1].value or "")["after"]["c"] for table in source.tables
     }
     with own.database(source) as database:
-        catalogue = database.tables([table.id for table in source.tables])
+        catalogue = database.tables_in_own_types([table.id for table in source.tables])
     topic = names.schema_history_topic(source)
     found = with_schema_history(KafkaCluster(own.bootstrap), topic, catalogue)
 
     def differs(table: str) -> bool:
         modelled = found[TableId(NAME, table)]
         assert modelled.model is not None, table
-        return model_difference(modelled.model, modelled) is not None
+        return model_difference(modelled.model, modelled, kind.signed_words) is not None
 
-    assert {listed[name] for name in listed if differs(f"n{name}")} == BENT
+    assert {listed[name] for name in listed if differs(f"n{name}")} == bent
     assert not {listed[name] for name in listed if differs(f"s{name}")}
     by_value = {listed[name]: (values[f"s{name}"], values[f"n{name}"]) for name in listed}
-    assert {word: both for word, both in by_value.items() if both[0] != both[1] and word not in BENT} == {}
-    assert {word for word, both in by_value.items() if both[0] == both[1]} & BENT == set()
+    assert {word: both for word, both in by_value.items() if both[0] != both[1] and word not in bent} == {}
+    assert {word for word, both in by_value.items() if both[0] == both[1]} & bent == set()

@@ -9,20 +9,19 @@ from typing import TypeGuard
 
 import dagster as dg
 
-from cdc_assets import names
 from cdc_assets.defs.checks.result import check_result
 from cdc_assets.defs.checks.table_checks import Checks, table_checks
 from cdc_assets.defs.keys import key_of_check
 from cdc_assets.preflight.finding import Finding
-from cdc_assets.preflight.table_models import CHECK, findings
+from cdc_assets.preflight.table_models import CHECK, findings, reads_statements
 from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.resources.platform import Platform
 
 
-def has_models(source: BaseSource) -> TypeGuard[Source]:
-    """Whether its connector reads DDL by its text, and its catalogue can be asked: MariaDB's."""
-    return source.asked is not None and names.has_schema_history(source.asked)
+def has_models(source: BaseSource) -> TypeGuard[CapturedSource]:
+    """Whether its connector reads DDL by its text: MariaDB's and MySQL's."""
+    return reads_statements(source) is not None
 
 
 def model_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
@@ -30,7 +29,7 @@ def model_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
     return key_of_check(CHECK, "silver", source, table)
 
 
-def build_model_checks(source: Source) -> dg.AssetChecksDefinition:
+def build_model_checks(source: CapturedSource) -> dg.AssetChecksDefinition:
     """One subsettable step for all tables of the source."""
     checks = {model_key(source, table): table for table in source.tables}
 
@@ -41,7 +40,7 @@ def build_model_checks(source: Source) -> dg.AssetChecksDefinition:
     return table_model
 
 
-def results(source: Source, wanted: Checks, found: Iterator[Finding]) -> Iterator[dg.AssetCheckResult]:
+def results(source: CapturedSource, wanted: Checks, found: Iterator[Finding]) -> Iterator[dg.AssetCheckResult]:
     """A finding about the server is one of each table; a table that nothing is known of yet passes with these words."""
     told = {finding.subject: finding for finding in found}
     for key, table in wanted.items():

@@ -43,6 +43,7 @@ from cdc_assets.volumetry.binlog_progress import await_binlog
 
 if TYPE_CHECKING:
     from cdc_assets.onboarding.work import OnboardingWork
+    from cdc_assets.resources.connect.states import Obstacle
 
 _ROUNDS = 5
 """How often the definitions are read while others change them."""
@@ -136,6 +137,8 @@ def _definitions(work: OnboardingWork, tables: Sequence[Table]) -> list[dict[str
     while len(found := schema_history.definitions(kafka, topic, ids)) < len(ids):
         status = connect.status(config["name"])
         if status is not None and status.failed:
+            if status.obstacle is not None:
+                raise _parse_error(work, status.obstacle)
             connect.wait_running(config["name"])
         if time.monotonic() > until:
             missing = ", ".join(str(i) for i in ids if i not in found)
@@ -147,6 +150,15 @@ def _definitions(work: OnboardingWork, tables: Sequence[Table]) -> list[dict[str
         time.sleep(_POLL_SECONDS)
     remove_beside(work)
     return [found[i] for i in ids]
+
+
+def _parse_error(work: OnboardingWork, obstacle: Obstacle) -> OnboardingError:
+    shown = " ".join(obstacle.statement.split())
+    return OnboardingError(
+        f"{work.database.place}: Debezium cannot read the definition of a table: {shown}: {obstacle.why}; nothing was changed; "
+        f"write that clause in another way (ALTER TABLE), then {work.resume}; or leave the table out: "
+        f"cdc onboard {work.after.name} --rollback, cdc offboard {work.after.name} TABLE"
+    )
 
 
 def _caught_up(work: OnboardingWork, database: BinlogCapture) -> None:

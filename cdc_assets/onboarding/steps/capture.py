@@ -58,8 +58,8 @@ def reconfigure(work: OnboardingWork, source: CapturedSource) -> Facts:
             f"on; then cdc onboard {source.name} --resume, or --rollback"
         )
     # What else is declared and not listed is not taken in on the way: nobody would read its rows, and it may have been refused.
-    source = as_listed(source, running, work.state.tables)
-    config = settle(capture_config(source), running)
+    listed = as_listed(source, running, work.state.tables)
+    config = settle(capture_config(listed), running)
     if findings := connect.validate(config):
         lines = "; ".join(f"{key}: {' '.join(errors)}" for key, errors in sorted(findings.items()))
         raise OnboardingError(f"connector {config['name']} is not valid with these tables, nothing was applied: {lines}")
@@ -68,7 +68,7 @@ def reconfigure(work: OnboardingWork, source: CapturedSource) -> Facts:
     work.kind.update_capture(work, source)
     connect.resume(config["name"])
     connect.wait_running(config["name"])
-    return {"connector": config["name"], "tables": len(source.tables), "stopped_seconds": round(time.monotonic() - began, 3)}
+    return {"connector": config["name"], "tables": len(listed.tables), "stopped_seconds": round(time.monotonic() - began, 3)}
 
 
 def writers(work: OnboardingWork) -> Facts:

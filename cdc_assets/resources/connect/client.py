@@ -78,7 +78,7 @@ class ConnectClient:
                 name,
                 about["info"].get("type") or "",
                 about["info"]["config"],
-                _status_of(name, about["status"], about["info"]["config"]) if about.get("status") else None,
+                self._status_of(name, about["status"], about["info"]["config"]) if about.get("status") else None,
             )
             for name, about in answer.items()
         }
@@ -155,7 +155,7 @@ class ConnectClient:
                 return None
             answer = self._rest.request("GET", path, missing_ok=True) or {"connector": {"state": "UNASSIGNED"}, "tasks": []}
         status = ConnectorStatus.parse(name, answer)
-        return _status_of(name, answer, self.config(name)) if status.idle else status
+        return self._status_of(name, answer, self.config(name)) if status.idle or status.obstacle else status
 
     def task_configs(self, name: str) -> list[dict[str, str]]:
         """What its tasks were given, which may be older than its config; empty when there is none."""
@@ -265,6 +265,16 @@ class ConnectClient:
 
         return self._wait(name, runs, "running", deadline)
 
+    def _status_of(self, name: str, answer: Mapping[str, Any], config: Mapping[str, str] | None) -> ConnectorStatus:
+        """With the place that it has stored, where it stands before something in a binlog."""
+        kind = (config or {}).get("connector.class", "")
+        status = ConnectorStatus.parse(name, answer, kind)
+        if status.obstacle is None:
+            return status
+        offsets = [entry.get("offset") or {} for entry in self.offsets(name)]
+        places = [f"{offset['file']}:{offset['pos']}" for offset in offsets if offset.get("file")]
+        return ConnectorStatus.parse(name, answer, kind, ", ".join(places))
+
     def _wait(self, name: str, reached: Callable[[ConnectorStatus], bool], what: str, deadline: float) -> ConnectorStatus:
         until = time.monotonic() + deadline
         while True:
@@ -275,10 +285,6 @@ class ConnectClient:
                 seen = "; ".join([f"{status.state}, tasks {status.tasks}", *status.trace]) if status else "no status"
                 raise ConnectError(f"connector {name} at {self.url} is not {what} after {deadline:.0f} s: {seen}")
             time.sleep(_POLL_SECONDS)
-
-
-def _status_of(name: str, answer: Mapping[str, Any], config: Mapping[str, str] | None) -> ConnectorStatus:
-    return ConnectorStatus.parse(name, answer, (config or {}).get("connector.class", ""))
 
 
 def _refuse_placeholders(config: Mapping[str, str]) -> None:

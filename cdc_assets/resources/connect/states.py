@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,11 @@ from cdc_assets.resources.connect.masking import mask_text
 
 _CAUSED = "Caused by: "
 _CAUSE_LENGTH = 500
+# What Debezium says of a statement that its grammar does not have (the statement as the server logged it, over several lines),
+# of one that does not go with its model (a part of it), and of a row that has more or fewer columns than its model.
+_UNPARSED = re.compile(r"couldn't be parsed\. [^\n]*? with the statement '(.*?)'\n(.*?)\n", re.DOTALL)
+_UNFITTING = re.compile(r"ParsingException: ([^\n]*?)\. Query: (.*?)\n(?:\t| )*at ", re.DOTALL)
+_MISSHAPEN = re.compile(r"Error processing row in (\S+), (internal schema size \d+, but row size \d+)")
 _NO_TASK = "no task has said anything yet"
 # Seen with Debezium 3.7.0: a lost slot is asked for 900 times, every 2 s (PostgresConnection), before its task fails.
 _WHY = {
@@ -28,6 +34,35 @@ def severity(state: str) -> int:
 
 
 @dataclass(frozen=True)
+class Obstacle:
+    """What a connector of a binlog cannot read: a statement, as a whole or a part of it, or a table's rows. `why`: its words."""
+
+    why: str
+    statement: str = ""
+    is_part: bool = False
+    table: str = ""
+
+    @classmethod
+    def of(cls, trace: str) -> Obstacle | None:
+        """What the trace of a failure is about; None: something else."""
+        if found := _UNPARSED.search(trace):
+            return cls(f"cannot parse it: {found[2].strip()}", statement=found[1])
+        if found := _UNFITTING.search(trace):
+            return cls(found[1], statement=found[2], is_part=True)
+        if found := _MISSHAPEN.search(trace):
+            return cls(found[2], table=found[1])
+        return None
+
+    def text(self, connector: str, place: str) -> str:
+        """For people, with the command that goes past it; `place`: up to where it has read, empty where that is not known."""
+        mend, behind = f"cdc repair model {connector}", f" (behind {place})" if place else ""
+        if self.table:
+            return f"rows of table {self.table} do not fit Debezium's model{behind}: {self.why}. Mend: {mend}"
+        shown = " ".join(self.statement.split())[:_CAUSE_LENGTH]
+        return f"Debezium stands at a statement{behind}: {shown}; {self.why}. Mend: {mend}, which goes past it"
+
+
+@dataclass(frozen=True)
 class TaskStatus:
     """One task: its number, state, the worker it is on, and what its failure says (empty: none)."""
 
@@ -35,6 +70,7 @@ class TaskStatus:
     state: str
     worker: str
     trace: str = ""
+    obstacle: Obstacle | None = None
 
 
 @dataclass(frozen=True)
@@ -49,14 +85,23 @@ class ConnectorStatus:
     details: tuple[TaskStatus, ...] = ()
 
     @classmethod
-    def parse(cls, name: str, answer: Mapping[str, Any], connector_class: str = "") -> ConnectorStatus:
-        """From the answer of `GET /connectors/<name>/status`; the class says what it may be waiting for."""
+    def parse(cls, name: str, answer: Mapping[str, Any], connector_class: str = "", place: str = "") -> ConnectorStatus:
+        """From the answer of `GET /connectors/<name>/status`; the class says what it may be waiting for.
+
+        `place`: up to where in the binlog it has read, for what it says of an obstacle.
+        """
         connector = answer["connector"]
         details = tuple(
-            TaskStatus(int(task.get("id", at)), task["state"], task.get("worker_id", ""), _failure(task))
+            TaskStatus(
+                id=int(task.get("id", at)),
+                state=task["state"],
+                worker=task.get("worker_id", ""),
+                trace=_failure(task, name, place),
+                obstacle=_obstacle(task),
+            )
             for at, task in enumerate(answer["tasks"])
         )
-        trace = tuple(line for line in (_failure(connector), *(task.trace for task in details)) if line)
+        trace = tuple(line for line in (_failure(connector, name, place), *(task.trace for task in details)) if line)
         states = tuple(task.state for task in details)
         if connector["state"] == "RUNNING" and not details:
             trace = (_NO_TASK + _WHY.get(connector_class.rsplit(".", 1)[-1], ""),)
@@ -82,6 +127,11 @@ class ConnectorStatus:
     def failed(self) -> bool:
         """The connector or any task is FAILED."""
         return "FAILED" in (self.state, *self.tasks)
+
+    @property
+    def obstacle(self) -> Obstacle | None:
+        """What a failed task cannot read."""
+        return next((task.obstacle for task in self.details if task.state == "FAILED" and task.obstacle), None)
 
     @property
     def stopped(self) -> bool:
@@ -120,8 +170,17 @@ class SourceOffset:
         return {"partition": dict(self.partition), "offset": None if self.offset is None else dict(self.offset)}
 
 
-def _failure(part: Mapping[str, Any]) -> str:
-    """The first line of a trace, and its last cause: Debezium's first line often only says that something has happened."""
+def _obstacle(part: Mapping[str, Any]) -> Obstacle | None:
+    return Obstacle.of(str(part.get("trace") or ""))
+
+
+def _failure(part: Mapping[str, Any], connector: str, place: str) -> str:
+    """What the connector cannot read; else the first line of a trace, and its last cause.
+
+    Debezium's first line often only says that something has happened.
+    """
+    if obstacle := _obstacle(part):
+        return mask_text(obstacle.text(connector, place))
     lines = str(part.get("trace") or "").splitlines() or [""]
     causes = [line.removeprefix(_CAUSED) for line in lines if line.startswith(_CAUSED)]
     told = f"; caused by {causes[-1][:_CAUSE_LENGTH]}" if causes and causes[-1] not in lines[0] else ""

@@ -59,9 +59,18 @@ class BinlogCapture(BinlogSignals):
         Raises:
             DatabaseError: a file of them is gone.
         """
-        return [info for info in self._statements(since, until) if any(_names(info, table) for table in ids)]
+        return [info for _, info in self._statements(since, until) if any(_names(info, table) for table in ids)]
 
-    def _statements(self, since: BinlogPosition, until: BinlogPosition) -> Iterator[str]:
+    def find_statement(self, part: str, since: BinlogPosition) -> tuple[BinlogPosition, str] | None:
+        """The first statement from a place of the binlog on that holds this text, whatever blanks it has, and its place.
+
+        Raises:
+            DatabaseError: a file of them is gone.
+        """
+        wanted = " ".join(part.split())
+        return next((found for found in self._statements(since, self.place_now()) if wanted in " ".join(found[1].split())), None)
+
+    def _statements(self, since: BinlogPosition, until: BinlogPosition) -> Iterator[tuple[BinlogPosition, str]]:
         with self.connection() as cursor:
             cursor.execute("SHOW BINARY LOGS")
             files = [row[0] for row in cursor.fetchall()]
@@ -72,13 +81,13 @@ class BinlogCapture(BinlogSignals):
                     yield from _of_file(cursor, since if file == since.file else BinlogPosition.of(file, 4), until)
 
 
-def _of_file(cursor: Any, at: BinlogPosition, until: BinlogPosition) -> Iterator[str]:
+def _of_file(cursor: Any, at: BinlogPosition, until: BinlogPosition) -> Iterator[tuple[BinlogPosition, str]]:
     for rows, _ in pages(cursor, at):
         for file, begin, kind, _, _, info in rows:
             if BinlogPosition.of(file, begin) >= until:
                 return
             if kind.startswith("Query"):
-                yield _USE.sub("", info)
+                yield BinlogPosition.of(file, begin), _USE.sub("", info)
 
 
 def _names(statement: str, table: TableId) -> bool:

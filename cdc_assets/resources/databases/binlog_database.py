@@ -97,6 +97,10 @@ class BinlogDatabase(ABC):
 
     def tables(self, ids: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
         """The catalogue's view of each table that exists; one query for all."""
+        return self.tables_in_own_types(ids)
+
+    def tables_in_own_types(self, ids: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
+        """The same, each column's type as the server writes it."""
         wanted = " OR ".join(["(c.table_schema = %s AND c.table_name = %s)"] * len(ids)) or "FALSE"
         with self.connection() as cursor:
             cursor.execute(_COLUMNS.format(wanted=wanted, generated=self._GENERATED), [part for table in ids for part in table])

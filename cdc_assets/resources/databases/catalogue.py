@@ -42,7 +42,7 @@ class CatalogueTable:
 
     `generation` is what a table dropped and made again does not keep: its number in the catalogue, or the place in the log of its
     last DROP or CREATE (cdc_assets.resources.dropped_tables); empty where neither is known. `drops` are all such places, lowest
-    first. `model` is what the connector takes the table for, where its schema history was asked.
+    first. `models` is what the connector took the table for, oldest first, where its schema history was asked.
     """
 
     id: TableId
@@ -50,7 +50,12 @@ class CatalogueTable:
     primary_key: tuple[str, ...]
     generation: str = ""
     drops: tuple[str, ...] = ()
-    model: TableModel | None = field(default=None, compare=False)
+    models: tuple[TableModel, ...] = field(default=(), compare=False)
+
+    @property
+    def model(self) -> TableModel | None:
+        """The newest model; None: there is none, or nobody has asked."""
+        return self.models[-1] if self.models else None
 
 
 def rows_by_table(rows: Iterable[Sequence[Any]]) -> dict[TableId, list[Any]]:

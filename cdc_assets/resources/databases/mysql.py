@@ -17,10 +17,6 @@ class MySqlDatabase(MySqlCapture):
         """The catalogue's view of each table that exists, with translated types."""
         return {id_: translate_table(table) for id_, table in self.tables_in_own_types(ids).items()}
 
-    def tables_in_own_types(self, ids: Sequence[TableId]) -> dict[TableId, CatalogueTable]:
-        """The same with MySQL's own types."""
-        return super().tables(ids)
-
     def misread(self, table: CatalogueTable, columns: Sequence[str], *, snapshot: bool) -> dict[str, str]:
         """By the types that the columns have in the database."""
         return MySqlCapture(self._database).misread(table, columns, snapshot=snapshot)
