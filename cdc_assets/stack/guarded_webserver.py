@@ -45,12 +45,12 @@ class Guard:
         headers = Headers(scope=scope)
         refused = foreign(headers) or self._unknown(scope, headers) or _by_get(scope, headers)
         if refused is None:
-            await self._app(scope, receive, _closed(send))
+            await self._app(scope, receive, _with_headers(send))
             return
         status, why = refused
         opened = status is HTTPStatus.UNAUTHORIZED and scope["type"] == "http" and self._is_token(_query(scope).get("token"))
         answer = self._let_in(scope, headers) if opened else PlainTextResponse(why, status)
-        await answer(scope, receive, _closed(send))
+        await answer(scope, receive, _with_headers(send))
 
     def _unknown(self, scope: Scope, headers: Headers) -> Refused | None:
         scheme, _, brought = headers.get("authorization", "").partition(" ")
@@ -72,7 +72,7 @@ class Guard:
         return answer
 
 
-def _closed(send: Send) -> Send:
+def _with_headers(send: Send) -> Send:
     """With headers of ours: the page is in no frame of another one's, and loads nothing from elsewhere, whatever a text says."""
 
     async def send_closed(message: Message) -> None:

@@ -45,7 +45,7 @@ TABLES: dict[str, dict[str, Any]] = {
     "topic": {"name": "public.t", "topic": EVIL},
     "description": {"name": "public.t", "description": EVIL},
 }
-MORE = {
+MORE: dict[str, dict[str, Any]] = {
     "signals": {"capture": {"signals": f'x."{EVIL}"'}},
     "reconciliation signals": {"reconciliation": {"signals": f'x."{EVIL}"', "marker": "x.m"}},
     "marker": {"reconciliation": {"signals": "x.s", "marker": f'x."{EVIL}"'}},

@@ -154,7 +154,7 @@ def test_gcs_writes_no_file_above_its_folder(gcs_endpoint: Endpoint, name: str) 
 
 def test_gcs_does_nothing_for_a_stranger_or_a_web_page(gcs_endpoint: Endpoint) -> None:
     client, key = objects_of(gcs_endpoint)
-    asked = ("GET", "/storage/v1/b"), ("GET", "/storage/v1/b/cdc-probe/o"), ("GET", "/storage/v1/b/cdc-probe/o/conditional")
+    asked = [("GET", "/storage/v1/b"), ("GET", "/storage/v1/b/cdc-probe/o"), ("GET", "/storage/v1/b/cdc-probe/o/conditional")]
     asked += (("DELETE", "/storage/v1/b/cdc-probe/o/conditional"), ("PUT", "/_internal/config"), ("OPTIONS", "/storage/v1/b"))
     with client:
         for method, path in asked:

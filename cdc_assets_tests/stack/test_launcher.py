@@ -164,6 +164,21 @@ def test_a_finished_environment_needs_neither_uv_nor_the_network(tmp_path: Path)
     assert (result.returncode, "uv sync exited with 1" in result.stderr) == (1, True)
 
 
+@pytest.mark.parametrize(("shell", "kept"), [(0o000, "0022"), (0o077, "0077"), (0o002, "0022")])
+def test_nobody_else_may_write_into_the_environment_that_is_made(tmp_path: Path, shell: int, kept: str) -> None:
+    """Whatever the shell's umask: a module that somebody puts there runs as the user."""
+    root = repository(tmp_path, "http://127.0.0.1:9", a_wheel())
+    (root / "pyproject.toml").write_text("", encoding="utf-8")
+    uv = tmp_path / "uv"
+    uv.write_text(f"#!/bin/sh\numask > {tmp_path}/told\nexit 1\n", encoding="utf-8")
+    uv.chmod(0o755)
+    script = str(ROOT / "cdc_assets" / "launcher" / "environment.py")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "CDC_UV": str(uv)}
+    command = [sys.executable, "-I", script, str(root), "status"]
+    subprocess.run(command, env=environment, capture_output=True, check=False, umask=shell)
+    assert (tmp_path / "told").read_text().strip() == kept
+
+
 def test_the_environment_has_the_command_that_messages_name(tmp_path: Path) -> None:
     root = repository(tmp_path, "http://127.0.0.1:9", a_wheel())
     (root / "pyproject.toml").write_text("", encoding="utf-8")
