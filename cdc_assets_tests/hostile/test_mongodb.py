@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cdc_assets import names
 from cdc_assets_tests.hostile.command import reconcile
 from cdc_assets_tests.hostile.seeds import play_seeds
 from cdc_assets_tests.support.lake.lake import rows
@@ -122,6 +123,12 @@ def in_silver(chain: SmallChain, collection: str) -> Counter[str]:
     return Counter(written({name: value(row[name]) for name in ("_id", *FIELDS)}) for row in found)
 
 
+def unfit(chain: SmallChain) -> list[str]:
+    """What is in quarantine."""
+    paths = [names.quarantine_path(str(chain.root), chain.source, table) for table in chain.source.tables]
+    return [str(row)[:1500] for path in paths if Path(path, "_delta_log").exists() for row in rows(path)[:3]]
+
+
 def in_source(database: Any, collection: str) -> Counter[str]:
     return Counter(written({name: document.get(name) for name in ("_id", *FIELDS)}) for document in database[collection].find())
 
@@ -146,6 +153,7 @@ def play(mongodb: LiveMongoDb, seed: int, remote: str, session: SparkSession, ro
                     live.connect.restart(f"{name}-capture")
                     live.connect.wait_running(f"{name}-capture")
             chain.advance()
+            assert unfit(chain) == []
             for collection in COLLECTIONS:
                 wanted, found = in_source(client[name], collection), in_silver(chain, collection)
                 only = [*(wanted - found)][:2], [*(found - wanted)][:2]

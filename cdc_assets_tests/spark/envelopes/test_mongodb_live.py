@@ -206,22 +206,21 @@ def test_documents_that_the_lake_has_lost_or_that_came_by_a_rename_are_read_agai
     name = "mgheal"
     mongodb.server.grant(name)
     live = replace(mongodb, name=name, reconciliation={"marker": f"{name}.marker", "signals": f"{name}.signals"})
-    columns = {"_id": "jsonb not null", "v": "bigint"}
+    columns = {"_id": "bigint not null", "v": "bigint"}
     with live.server.client() as client:
         for needed in ("marker", "signals"):
             client[name].create_collection(needed)
         for collection in ("kept", "moved"):
-            ids = [*range(6), "1", {"a": 'ü;"', "b": 2}]
-            client[name][collection].insert_many([{"_id": id_, "v": number} for number, id_ in enumerate(ids)])
+            client[name][collection].insert_many([{"_id": number, "v": number} for number in range(8)])
     tables = [{"name": f"{name}.{t}", "keys": ["_id"], "columns": columns} for t in ("kept", "moved", "arrived")]
     with small_chain(live, remote, session, tmp_path / "lake", tables) as chain:
         with live.server.client() as client:
-            client[name].kept.insert_many([{"_id": "lost", "v": 70}, {"_id": 8, "v": 80}])
+            client[name].kept.insert_many([{"_id": 70, "v": 70}, {"_id": 80, "v": 80}])
             client[name].moved.rename("arrived")
             chain.advance(fold=False)
             bronze = DeltaTable(names.bronze_path(str(chain.root), chain.source))
             created = [row for row in bronze.to_pyarrow_table().to_pylist() if row["op"] == "c"]
-            (lost,) = [row for row in created if b'\\"lost\\"' in row["value"]]
+            (lost,) = [row for row in created if b'"70"' in row["key"]]
             bronze.delete(f"epoch = {lost['epoch']} AND offset = {lost['offset']} AND topic = '{lost['topic']}'")
             chain.fold()
             DeltaTable(chain.silver(f"{name}.kept")).delete("v = 3")
