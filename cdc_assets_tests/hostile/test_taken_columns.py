@@ -12,23 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import dagster as dg
 import pytest
 
-from cdc_assets.defs.assets.backup import build_backup_assets
-from cdc_assets.defs.assets.windowed_results import build_windows_assets
-from cdc_assets.defs.checks.windowed_proof import build_windows_check
-from cdc_assets.defs.checks.windowed_source import build_windows_source_check
 from cdc_assets.reconcile.heal import heal
 from cdc_assets.reconcile.method import ComparisonMethod
-from cdc_assets_tests.hostile.command import cdc
 from cdc_assets_tests.hostile.world import HostileChain, hostile_chain
 from cdc_assets_tests.support.lake.delta_reader import read
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
-from cdc_assets_tests.support.live.live_mysql import LiveMySql
 from cdc_assets_tests.support.live.live_source import LiveSource
-from cdc_assets_tests.support.live.mysql_captured import captured
-from cdc_assets_tests.support.servers.endpoints import Endpoint
 from cdc_assets_tests.support.taken_names import taken_names, values_of
 from spark.delta.identifiers import double_quote, quote, table_at
 from spark.reconcile.key_order import KeyRange
@@ -39,9 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.all]
 
-EVENT_TIME = "window_start"
-"""The column of windows, called as one of their results."""
-NAMES = [name for name in taken_names() if name != EVENT_TIME]
+NAMES = taken_names()
 KEY = ("b", "rank", "row")
 PLAIN = [name for name in NAMES if " " not in name]
 """A name with a blank makes a table that tasks without Spark leave alone: of the others they fold."""
@@ -53,36 +42,29 @@ def share(part: int, names: list[str] = PLAIN) -> list[str]:
     return [name for place, name in enumerate(names) if place % 3 == part or name in EVERYWHERE]
 
 
-WINDOWS = {
-    **{"name": "hourly", "event_time": EVENT_TIME, "size": "1h", "every": "20m", "by": ["gone", "rank"]},
-    "measures": {"hidden": "count", "c0": "sum bucket", "hash": "max b", "absent": "distinct row"},
-}
 TABLES: dict[str, tuple[list[str], dict[str, Any]]] = {
     "keyed": (["id", *share(0, NAMES)], {"history": "scd2"}),
     "soft": (["id", *share(1)], {"deletes": "soft"}),
     "three": ([*KEY, *(name for name in share(2) if name not in KEY)], {}),
     "whole": (["id", *share(2)], {"without_key": "multiset"}),
-    "timed": (["id", *EVERYWHERE], {"windows": [WINDOWS]}),
 }
-KEYS = {"keyed": ("id",), "soft": ("id",), "three": KEY, "whole": (), "timed": ("id",)}
+KEYS = {"keyed": ("id",), "soft": ("id",), "three": KEY, "whole": ()}
 ROWS = 24
 
 
 @dataclass(frozen=True)
 class Taken:
-    """The tables in one database: how it executes, answers, and quotes names; a moment with its zone, and now."""
+    """The tables in one database: how it executes, answers, and quotes names."""
 
     schema: str
     execute: Callable[[str], Any]
     query: Callable[[str], Sequence[Sequence[Any]]]
     quoted: Callable[[str], str]
-    moment: str = "timestamp(6) DEFAULT current_timestamp(6)"
 
     def create(self) -> None:
         for table, (names, _) in TABLES.items():
             key = f", PRIMARY KEY ({self.listed(KEYS[table])})" if KEYS[table] else ""
             columns = ", ".join(f"{self.quoted(name)} int NOT NULL" for name in names)
-            columns += f", {self.quoted(EVENT_TIME)} {self.moment}" if table == "timed" else ""
             self.execute(f"CREATE TABLE {self.schema}.{table} ({columns}{key})")
             self.insert(table, range(ROWS))
 
@@ -135,49 +117,12 @@ def wrong_tables(chain: HostileChain, taken: Taken) -> list[str]:
 def play(chain: HostileChain, taken: Taken) -> None:
     assert wrong_tables(chain, taken) == []
     taken.change()
-    if chain.source.asked:
-        view = chain.compare([f"{taken.schema}__soft"], method=ComparisonMethod(view=True))
-        assert {name: result.sentence() for name, result in view.items() if not result.equal} == {}
+    view = chain.compare([f"{taken.schema}__soft"], method=ComparisonMethod(view=True))
+    assert {name: result.sentence() for name, result in view.items() if not result.equal} == {}
     assert chain.not_equal() == {}
     chain.advance()
     assert wrong_tables(chain, taken) == []
     assert {what: found for what, found in chain.troubles().items() if found} == {}
-    assert wrong_counts(chain, taken) == {}
-    assert wrong_windows(chain) == []
-
-
-def wrong_counts(chain: HostileChain, taken: Taken) -> dict[str, str]:
-    """The ledger of each table, counted in every link: what does not balance."""
-    told = {table: cdc(chain, "ledger", "--count", f"{chain.source.name}.{taken.schema}__{table}") for table in TABLES}
-    return {table: f"{done.output}{done.exception}" for table, done in told.items() if done.exit_code}
-
-
-def wrong_windows(chain: HostileChain) -> list[str]:
-    """What the windows' checks find: of the batch, and where its kind has one, of SQL over the source."""
-    source, platform = chain.source, {"platform": chain.platform}
-    checks = [build_windows_check(source), *([build_windows_source_check(source)] if source.asked else [])]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CDC_LAKE", str(chain.root))
-        result = dg.materialize([build_windows_assets(source), *checks], resources=platform, raise_on_error=False)
-    found = result.get_asset_check_evaluations()
-    assert (result.success, len(found)) == (True, len(checks))
-    return [f"{each.check_name}: {each.description}" for each in found if not each.passed]
-
-
-def keep(chain: HostileChain, store: Endpoint) -> None:
-    """A backup of all tables: each of its objects is sound, and what is restored from it is silver, row by row."""
-    source = chain.source
-    backup = {"store": {**store.config.model_dump(exclude_none=True), "prefix": source.name}}
-    declared = source.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    chain.source = type(source).model_validate({**declared, "backup": backup})
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in store.environment.items():
-            patch.setenv(name, value)
-        patch.setenv("CDC_LAKE", str(chain.root))
-        assert dg.materialize([build_backup_assets(chain.source)], resources={"platform": chain.platform}).success
-        for command in (("backup", "verify", source.name), ("drill", source.name)):
-            done = cdc(chain, *command)
-            assert done.exit_code == 0, (command, done.output, done.exception)
 
 
 def damage(chain: HostileChain, taken: Taken) -> None:
@@ -196,52 +141,37 @@ def damage(chain: HostileChain, taken: Taken) -> None:
         if KEYS[table]:
             columns = {column for difference in result.differences for column in difference.columns}
             assert columns == {"cdc_micros", "gone"}
-    if chain.source.asked:
-        ranges = {f"{taken.schema}__three": TwoRanges(KeyRange(KEY), KeyRange(KEY))}
-        by_range = chain.compare([f"{taken.schema}__three"], slices=ranges)[f"{taken.schema}__three"]
-        assert (by_range.verdict, by_range.keys_differing) == ("different", 4)
-    keyed = [table for table in TABLES if KEYS[table]]
-    for table in keyed:
+    ranges = {f"{taken.schema}__three": TwoRanges(KeyRange(KEY), KeyRange(KEY))}
+    by_range = chain.compare([f"{taken.schema}__three"], slices=ranges)[f"{taken.schema}__three"]
+    assert (by_range.verdict, by_range.keys_differing) == ("different", 4)
+    for table in ("keyed", "soft", "three"):
         name = f"{taken.schema}__{table}"
         assert heal(chain.platform, chain.source, chain.source.table(name), told[name]) == (4, 0)
-    healed = chain.compare([f"{taken.schema}__{table}" for table in keyed])
+    healed = chain.compare([f"{taken.schema}__{table}" for table in ("keyed", "soft", "three")])
     assert {name: result.sentence() for name, result in healed.items() if not result.equal} == {}
     assert [place for place in wrong_tables(chain, taken) if not place.endswith("__whole")] == []
 
 
-def test_mariadb(mariadb: LiveMariaDb, remote: str, session: SparkSession, tmp_path: Path, s3_endpoint: Endpoint) -> None:
+def test_mariadb(mariadb: LiveMariaDb, remote: str, session: SparkSession, tmp_path: Path) -> None:
     server = mariadb.server
     taken = Taken("mtaken", server.execute, server.query, quote)
     server.execute("CREATE DATABASE mtaken")
     taken.create()
     with hostile_chain(mariadb.renamed("mtakenc"), remote, session, tmp_path, taken.declared) as chain:
         play(chain, taken)
-        keep(chain, s3_endpoint)
         damage(chain, taken)
 
 
-def test_mysql(mysql: LiveMySql, remote: str, session: SparkSession, tmp_path: Path, s3_endpoint: Endpoint) -> None:
-    server, own = mysql.server, captured(mysql, "ytakenc")
-    taken = Taken("ytaken", server.execute, server.query, quote)
-    server.execute("CREATE DATABASE ytaken")
-    taken.create()
-    with hostile_chain(own, remote, session, tmp_path, taken.declared) as chain:
-        play(chain, taken)
-        keep(chain, s3_endpoint)
-        damage(chain, taken)
-
-
-def test_postgresql(live: LiveSource, remote: str, session: SparkSession, tmp_path: Path, s3_endpoint: Endpoint) -> None:
+def test_postgresql(live: LiveSource, remote: str, session: SparkSession, tmp_path: Path) -> None:
     from dataclasses import replace
 
     with live.connection() as connection, _statements(connection) as (execute, query):
         execute("CREATE SCHEMA ptaken")
-        taken = Taken("ptaken", execute, query, double_quote, "timestamptz DEFAULT now()")
+        taken = Taken("ptaken", execute, query, double_quote)
         taken.create()
         execute("ALTER TABLE ptaken.whole REPLICA IDENTITY FULL")
         with hostile_chain(replace(live, name="ptakenc"), remote, session, tmp_path, taken.declared) as chain:
             play(chain, taken)
-            keep(chain, s3_endpoint)
             damage(chain, taken)
 
 
