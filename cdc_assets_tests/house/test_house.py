@@ -66,8 +66,10 @@ BINARIES = {
     "docs/images/lineage.png",
     "cdc_assets_tests/support/histories/recording.json.gz",
     "cdc_assets_tests/support/models/mariadb_models.json.gz",
+    "cdc_assets_tests/support/statements/mariadb_statements.json.gz",
+    "cdc_assets_tests/support/statements/mysql_statements.json.gz",
 }
-"""A picture of the documentation, and what a Debezium has sent: no tool can make them again on every machine."""
+"""A picture, what a Debezium has sent, and statements of test suites: no tool can make them again on every machine."""
 VERBS = {"embed", "exceed", "feed", "need", "proceed", "seed", "succeed"}
 
 Node = TypeVar("Node", bound=ast.AST)

@@ -294,6 +294,10 @@ public final class ReadStatements {
         if (value instanceof ByteBuffer) {
             return Arrays.toString(((ByteBuffer) value).array());
         }
+        // A number that is sent as a text is another value.
+        if (value instanceof String) {
+            return "'" + value + "'";
+        }
         if (value instanceof Struct) {
             StringBuilder text = new StringBuilder();
             Iterator fields = ((Struct) value).schema().fields().iterator();

@@ -105,6 +105,7 @@ def _play_case(server: BinlogServer, looker: Any, kind: str, case: Case, databas
     import pymysql
 
     with server.connect(read_timeout=60, charset="utf8mb4") as connection, connection.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE IF EXISTS `{database}`")
         cursor.execute(f"CREATE DATABASE `{database}`")
         cursor.execute(f"USE `{database}`")
         cursor.execute("SET SESSION lock_wait_timeout = 5, foreign_key_checks = 0, sql_mode = ''")

@@ -22,12 +22,12 @@ _HEAD = """# DDL that Debezium cannot read, or misreads
 
 A connector of a binlog reads DDL by its text. This page is made by
 `.venv/bin/python -m cdc_assets_tests.support.statements.statements_page 450`. It plays {count}
-statements of the servers' own test suites (GPL-2.0), chosen by chance of {all}, on a real server. The
-pinned connector's own parser reads what the server wrote into its binlog.
+statements of the servers' own test suites (GPL-2.0), chosen by chance of {all}, on a real server.
+The pinned connector's own parser reads what the server wrote into its binlog.
 
 * **stops**: the parser fails, and the connector with it, for every table of the source.
 * **bends**: Debezium makes other values by its model than by the server's definition.
-* **told**: so many of these the check `table_model` tells. On MariaDB it is asked for each table. The
+* **told**: so many of these the check `table_model` tells. It compares each table of a MariaDB. The
   models of a MySQL are not compared: there the column says what the same check would tell.
 
 The numbers are of statements that differ in form, not of how often people write them.
