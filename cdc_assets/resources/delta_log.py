@@ -22,7 +22,6 @@ from spark.delta.local_log import newest_commits
 from spark.errors import HistoryTooShortError
 from spark.lake.place import is_object
 from spark.ledger.ledger_commits import Counted, fold_ledger
-from spark.positions.layout import epoch_prefix
 from spark.specs import JobResult
 
 _PAGE = 50
@@ -256,6 +255,8 @@ def bronze_floors(path: str) -> dict[str, Floor]:
 def _since_epoch(dataset: Any, epoch: int) -> Any:
     """A filter for bronze's rows of an epoch and of later ones; of rows that do not say theirs, those that it may be."""
     import pyarrow.dataset as ds
+
+    from spark.positions.layout import epoch_prefix
 
     # A tombstone has no position.
     position = ds.field("position")
