@@ -58,12 +58,12 @@ def _examples(found: list[Outcome]) -> Iterable[str]:
     """The shortest of each word that stops it, or of each word that it misreads."""
     for title, some in (("What stops it", [o for o in found if o.stops]), ("What bends it", [o for o in found if o.bends])):
         if some:
-            yield f"{title}, the shortest of each kind of statement:\n"
+            yield f"{title}, the shortest of each kind of statement:\n\n```sql"
             for name in STATEMENTS:
                 of_kind = sorted((o.case.statement for o in some if o.case.kind == name), key=lambda text: (len(text), text))
                 for text in _unlike(of_kind)[:3]:
-                    yield "    " + text[:94]
-            yield ""
+                    yield text[:94]
+            yield "```\n"
 
 
 def _unlike(statements: list[str]) -> list[str]:
