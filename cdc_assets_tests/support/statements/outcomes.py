@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cdc_assets.kinds import KINDS
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.table_models import newest_models
 from cdc_assets.tables.model_difference import model_difference
 from cdc_assets_tests.support.servers.binlog_server import BinlogServer
 from cdc_assets_tests.support.statements.corpus import Case
-from cdc_assets_tests.support.statements.played import play
+from cdc_assets_tests.support.statements.played import PlayedCase, play
 from cdc_assets_tests.support.statements.read_statements import read_statements
 from spark.delta.identifiers import double_quote
 
@@ -56,22 +57,20 @@ def outcomes(kind: str, server: BinlogServer, cases: Sequence[Case]) -> list[Out
     played = play(kind, server, cases)
     answers = read_statements(kind, [each.history() for each in played])
     return [
-        judge_step(one.case, one.database, one.events, answer["steps"][0], one.catalogue)
+        judge_step(kind, one, answer["steps"][0])
         for one, answer in zip(played, answers, strict=True)
         if not answer.get("unread")  # what is before it cannot be read at all
     ]
 
 
-def judge_step(
-    case: Case, database: str, events: Sequence[Sequence[str]], step: dict[str, Any], catalogue: dict[str, CatalogueTable]
-) -> Outcome:
+def judge_step(kind: str, one: PlayedCase, step: dict[str, Any]) -> Outcome:
     """By what ReadStatements.java answers."""
-    found = Outcome(case, events, step["stops"] or "", step["unread"] or "")
+    found = Outcome(one.case, one.events, step["stops"] or "", step["unread"] or "")
     for name, told in step["tables"].items():
-        table = catalogue.get(name)
+        table = one.catalogue.get(name)
         if table is None or told["snapshot"] is None:
             continue  # a sequence; a definition that a snapshot cannot read
-        if differs := guard_says(database, table, told["snapshot"]):
+        if differs := guard_says(kind, one.database, table, told["snapshot"]):
             found.by_snapshot[name] = differs
         if found.stops:
             continue
@@ -80,14 +79,14 @@ def judge_step(
             continue
         if told["bends"]:
             found.bends[name] = told["bends"]
-        if differs := guard_says(database, table, told["model"]):
+        if differs := guard_says(kind, one.database, table, told["model"]):
             found.guard[name] = differs
     return found
 
 
-def guard_says(database: str, table: CatalogueTable, model: dict[str, Any]) -> str:
+def guard_says(kind: str, database: str, table: CatalogueTable, model: dict[str, Any]) -> str:
     """The difference that the product's check would tell; empty: none."""
     record = {"tableChanges": [{"type": "ALTER", "id": double_quote(*table.id), "table": model}]}
     (read,) = newest_models([record], [TableId(database, table.id.table)]).values()
-    difference = model_difference(read, table)
+    difference = model_difference(read, table, KINDS[kind].signed_words)
     return "; ".join(difference.found) if difference else ""

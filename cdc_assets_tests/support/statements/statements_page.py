@@ -27,8 +27,7 @@ The pinned connector's own parser reads what the server wrote into its binlog.
 
 * **stops**: the parser fails, and the connector with it, for every table of the source.
 * **bends**: Debezium makes other values by its model than by the server's definition.
-* **told**: so many of these the check `table_model` tells. It compares each table of a MariaDB. The
-  models of a MySQL are not compared: there the column says what the same check would tell.
+* **told**: so many of these the check `table_model` tells.
 
 The numbers are of statements that differ in form, not of how often people write them.
 """
