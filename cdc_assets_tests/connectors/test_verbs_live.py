@@ -17,6 +17,7 @@ from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.references import SecretRef
 from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources.platform import Platform
+from cdc_assets.shown_text import in_markdown
 from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.clusters import forget, until
 from cdc_assets_tests.support.live.live_source import NAME
@@ -169,7 +170,7 @@ def test_the_password_is_nowhere(cdc: Cdc) -> None:
         (shown,) = [made.metadata for made in result.asset_materializations_for_node("cdc_connector_clerk")]
         assert [row.data["state"] for row in shown["cdc/tasks"].records] == ["RUNNING"]
         assert shown["cdc/connect"].url == f"{cdc.live.connect.url}/connectors/clerk-capture/status"
-        assert "+heartbeat.interval.ms=7000" in shown["cdc/diff"].md_str
+        assert in_markdown("+heartbeat.interval.ms=7000") in shown["cdc/diff"].md_str
         events = "\n".join(map(repr, instance.all_logs(result.run_id)))
     said = [cdc("describe", "connector", "clerk-capture"), cdc("diff"), cdc("get", "connectors", "-o", "wide")]
     with httpx.Client(base_url=cdc.live.connect.url, trust_env=False) as rest:

@@ -35,6 +35,7 @@ def page(lakehouse: Lakehouse) -> Iterator[Any]:
         page = browser.new_page(viewport={"width": 2200, "height": 1000})
         page.set_default_timeout(PAGE_TIMEOUT_MS)
         (printed,) = re.findall(r"Dagster +(http://\S+)", lakehouse.up_output)
-        page.goto(printed)
+        # What is printed for others than a terminal names the token's file.
+        page.goto(f"{printed.partition('?')[0]}?token={lakehouse.private('dagster_token').strip()}")
         yield page
         browser.close()
