@@ -30,6 +30,7 @@ from cdc_assets.registry.models import Source
 from cdc_assets.registry_files.loader import load_source
 from cdc_assets.resources import schema_ledger
 from cdc_assets.resources.platform import Platform
+from cdc_assets.shown_text import in_markdown
 from cdc_assets_tests.support.declared import declare_source
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
 from spark.delta.commits import Folded
@@ -254,7 +255,7 @@ def test_the_asset_shows_the_picture_in_dagster(shop: Source, tmp_path: Path) ->
     lake = str(tmp_path / "lake")
     shown = metadata_of(SourceLedger(lake, shop), shop, shop.tables[0])["cdc/plot"].value
     title, _, data = shown.removesuffix(")").partition("](data:image/png;base64,")
-    assert title == "![shop/orders, windows of 1h (UTC)"
+    assert title == f"![{in_markdown('shop/orders, windows of 1h (UTC)')}"
     picture = Image.open(io.BytesIO(base64.b64decode(data)))
     assert (picture.format, picture.width) == ("PNG", 640)
     assert len(data) < 20_000
