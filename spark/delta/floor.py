@@ -53,9 +53,8 @@ class Floor:
         return all(end <= positions.get(partition, 0) for partition, end in self.positions.items())
 
     def count_gone(self, partition: int, *, from_epoch: int = 0) -> int:
-        """Records of a partition that are gone: of this epoch and later ones, and those that do not tell theirs."""
-        told = sum(each.get(partition, 0) for epoch, each in self.counts.items() if epoch >= from_epoch)
-        return told + sum(each.get(partition, 0) for epoch, each in self.unplaced.items() if epoch < from_epoch)
+        """Records of a partition that are gone, of this epoch and later ones."""
+        return sum(each.get(partition, 0) for epoch, each in self.counts.items() if epoch >= from_epoch)
 
     def to_dict(self) -> dict[str, Any]:
         """As a JSON object."""
