@@ -7,6 +7,7 @@ from typing import Literal
 
 from cdc_assets.identity.facts import ServerFacts, WitnessRows, lsn_bytes, lsn_text
 from cdc_assets.identity.memory import Known
+from cdc_assets.quantity import quantity
 
 Kind = Literal["same", "continued", "other"]
 
@@ -56,11 +57,11 @@ def _lacking_witness(known: Known, witness: WitnessRows | None) -> str:
     if not known.looks:
         return "" if witness.token in known.tokens else "is an older one"
     if witness.epochs < known.epochs:
-        return f"is an older one, with {witness.epochs} epochs of {known.epochs}"
+        return f"is an older one, with {quantity(witness.epochs, 'epoch')} of {known.epochs}"
     looks = witness.looks.get(known.home)
     if looks is None:
         return "is gone"
-    return f"is an older one, with {looks} looks of {known.looks}" if looks < known.looks else ""
+    return f"is an older one, with {quantity(looks, 'look')} of {known.looks}" if looks < known.looks else ""
 
 
 def _promotion_verdict(known: Known, facts: ServerFacts, *, reached: int, captured: bool, stored: int | None) -> Verdict:
