@@ -23,11 +23,13 @@ def rows_between(bronze: str, topic: str, folded: Folded | None, places: tuple[s
 
     An epoch begins with the whole table: what lies below it is folded no more.
     """
+    from spark.positions.layout import epoch_prefix
+
     committed, table = bronze_committed(bronze), open_table(bronze)
     state = committed.topics.get(topic) if committed else None
     if state is None or table is None:
         return RowsBetween()
-    low, high = (text_literal(f"{state.epoch:04x}.{place}") for place in places)
+    low, high = (text_literal(epoch_prefix(state.epoch) + place) for place in places)
     within = f"topic = {text_literal(topic)} AND position >= {low} AND position < {high}"
     total = delta_rows.count_where(table, within) or 0
     known = folded.topics.get(topic) if folded else None

@@ -280,7 +280,6 @@ def _after(floor: Floor, batch: _Batch, table: str) -> Floor:
         batch.epoch,
         dict(batch.manifest.positions),
         _with_more(floor.counts, batch.epoch, _by_partition(batch.rows)),
-        _with_more(floor.unplaced, batch.epoch, _by_partition(batch.rows.filter(placed.is_null()))),
         dict(Counter(floor.by_op) + Counter(batch.manifest.by_op)),
         highest=floor.highest_with(max(placed.drop_null().to_pylist(), default=None)),
     )

@@ -283,7 +283,7 @@ def _not_in_the_lake(source: BaseSource, topics: Collection[str]) -> str:
     return (
         f"{source.name}: {name} runs, and for a minute or more nothing new of {', '.join(sorted(topics))} has come to the lake. "
         f"May its login read there, and create and write {copies} here? "
-        f"cdc preflight {source.name} asks, and the log of the lake's Connect has its last error (cdc logs lake-connect)"
+        "The log of the lake's Connect has its last error (cdc logs lake-connect)"
     )
 
 

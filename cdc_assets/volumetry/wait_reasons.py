@@ -21,8 +21,8 @@ _CARRIED_BY = {"cdc/tables": frozenset(LAYERS) - {"backup"} | {"history"}, "cdc/
 _UNDER_WAY = ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING")
 _STATE = """
 instance { daemonHealth { allDaemonStatuses { daemonType required healthy } } }
-repositoriesOrError { ... on RepositoryConnection { nodes { sensors { name sensorState { status ticks(limit: 1) {
-  status skipReason } } } } } }
+repositoriesOrError { ... on RepositoryConnection { nodes { sensors { name sensorState { status
+  ticks(limit: 1) { skipReason } } } } } }
 """
 _FAILURE = """query($run: ID!) { logsForRun(runId: $run, limit: 1000) { ... on EventConnection { events { __typename
   ... on ExecutionStepFailureEvent { stepKey error { message causes { message } } }

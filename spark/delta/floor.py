@@ -19,7 +19,7 @@ Counts = Mapping[int, Mapping[int, int]]
 
 @dataclass(frozen=True)
 class Floor:
-    """Of one topic. `unplaced` are those among `counts` that have no position. `at`: when it rose last, in seconds since 1970.
+    """Of one topic. `at`: when it rose last, in seconds since 1970.
 
     `highest` is the highest position that is gone; empty where nobody knows.
     """
@@ -28,7 +28,6 @@ class Floor:
     epoch: int
     positions: Mapping[int, int]
     counts: Counts = field(default_factory=dict)
-    unplaced: Counts = field(default_factory=dict)
     by_op: Mapping[str, int] = field(default_factory=dict)
     at: float = 0.0
     highest: str = ""
@@ -63,7 +62,6 @@ class Floor:
             "epoch": self.epoch,
             "positions": _text_keys(self.positions),
             "counts": {str(epoch): _text_keys(each) for epoch, each in sorted(self.counts.items())},
-            "unplaced": {str(epoch): _text_keys(each) for epoch, each in sorted(self.unplaced.items())},
             "by_op": dict(sorted(self.by_op.items())),
             "at": self.at,
             "highest": self.highest,
@@ -77,7 +75,6 @@ class Floor:
             int(data["epoch"]),
             _int_keys(data["positions"]),
             {int(epoch): _int_keys(each) for epoch, each in data["counts"].items()},
-            {int(epoch): _int_keys(each) for epoch, each in data["unplaced"].items()},
             {str(op): int(count) for op, count in data["by_op"].items()},
             float(data["at"]),
             data.get("highest", ""),

@@ -3,8 +3,7 @@
 Materializing waits until a marker written into the source's log, and with it everything committed before
 (an initial snapshot included), has come through Debezium and MirrorMaker 2. So a run of the whole chain ends
 complete without sensor or daemon. A topic that does not come fails its table, and the others go on. Where no place of the log
-can be named (named_place), the topics' content is waited for, and
-the run's log says so.
+can be named (named_place), the topics' content is waited for, and the run's log says so.
 """
 
 import time

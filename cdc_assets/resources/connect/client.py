@@ -17,8 +17,8 @@ from urllib.parse import quote
 import httpx
 
 from cdc_assets.errors import ConnectError, ConnectorExistsError, ConnectorFailedError
+from cdc_assets.references import foreign_placeholders
 from cdc_assets.resources.connect.masking import mask_text
-from cdc_assets.resources.connect.placeholders import refuse_placeholders
 from cdc_assets.resources.connect.rest import ConnectRest
 from cdc_assets.resources.connect.states import ConnectorOverview, ConnectorStatus, Plugin, SourceOffset
 
@@ -93,7 +93,7 @@ class ConnectClient:
 
     def validate(self, config: Mapping[str, str]) -> dict[str, list[str]]:
         """Connect's own findings, by config key; empty when the config is valid. They quote no secret value."""
-        refuse_placeholders(config)
+        _refuse_placeholders(config)
         answer = self._rest.request("PUT", f"{_plugin_path(config)}/config/validate", json=dict(config))
         secret = _password_keys(answer["configs"])
         return {
@@ -128,7 +128,7 @@ class ConnectClient:
         Raises:
             ConnectError: also of a config in which a placeholder stands that is not ours; Connect is not asked then.
         """
-        refuse_placeholders(config)
+        _refuse_placeholders(config)
         self._rest.request("PUT", f"{_path(name)}/config", json=dict(config))
 
     def create(self, name: str, config: Mapping[str, str], *, initial_state: str = "RUNNING") -> None:
@@ -137,7 +137,7 @@ class ConnectClient:
         Raises:
             ConnectError: one of that name exists, with another config than this.
         """
-        refuse_placeholders(config)
+        _refuse_placeholders(config)
         body = {"name": name, "config": dict(config), "initial_state": initial_state}
         try:
             self._rest.request("POST", "/connectors", json=body)
@@ -285,6 +285,20 @@ class ConnectClient:
                 seen = "; ".join([f"{status.state}, tasks {status.tasks}", *status.trace]) if status else "no status"
                 raise ConnectError(f"connector {name} at {self.url} is not {what} after {deadline:.0f} s: {seen}")
             time.sleep(_POLL_SECONDS)
+
+
+def _refuse_placeholders(config: Mapping[str, str]) -> None:
+    """What Connect would resolve: a name of the source's that looks like it would be sent to its database, and logged.
+
+    Raises:
+        ConnectError: naming each setting, and what stands in it.
+    """
+    if foreign := foreign_placeholders(config):
+        told = "; ".join(f"{key} has {text}" for key, text in foreign.items())
+        raise ConnectError(
+            f"connector {config.get('name', '?')}: {told}: Connect would put a secret, a variable or a file in its place. "
+            "Rename what is called so in the source, or leave it out of the registry; then ./cdc apply"
+        )
 
 
 def _path(name: str) -> str:
