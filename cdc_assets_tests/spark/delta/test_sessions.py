@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from uuid import uuid4
 
 from cdc_assets_tests.support.own_stack import until
 
@@ -39,11 +40,11 @@ def test_a_closed_one_leaves_nothing_in_its_process(remote: str) -> None:
     """`cdc stream` opens two a cycle, for weeks."""
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-    from spark.delta.session import connect, leave, task_session_id
+    from spark.delta.session import connect, leave
 
     threads = ConnectSession._active_session
     before = getattr(threads, "session", None)
-    own, shared = connect(remote), connect(remote, session_id=task_session_id())
+    own, shared = connect(remote), connect(remote, session_id=str(uuid4()))
     assert own.range(3).count() == shared.range(3).count() == 3
     assert own.client._channel is shared.client._channel
     left = [weakref.ref(client) for client in (own.client, shared.client)]
