@@ -89,6 +89,7 @@ def test_what_cannot_be_taken_over_is_told(erp: Handmade) -> None:
     assert not list(cdc.folder.glob("*.yaml"))
 
 
+@pytest.mark.all
 def test_it_is_taken_over_as_it_is_and_a_table_comes_in(erp: Handmade) -> None:
     cdc, reader, password = erp.cdc, erp.reader(), erp.password
     before = erp.live.connect.config(erp.connector), erp.cdc.lake.connect.config(erp.mirror)

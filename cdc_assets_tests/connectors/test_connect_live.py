@@ -29,6 +29,7 @@ def captured(live: LiveSource) -> Iterator[LiveSource]:
     mine.connect.delete("verbs-capture")
 
 
+@pytest.mark.all
 def test_stop_then_offsets_then_resume(captured: LiveSource) -> None:
     connect, name = captured.connect, "verbs-capture"
     assert connect.overview()[name].type == "source"

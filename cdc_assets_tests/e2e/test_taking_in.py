@@ -21,8 +21,9 @@ from cdc_assets_tests.support.lakehouse import Lakehouse
 pytestmark = pytest.mark.e2e
 
 ROUTES = ("incremental", "temporary")
-BY_JOB = "route_launchpad"
-ONBOARDED = (*(f"route_{route}" for route in ROUTES), BY_JOB)
+BY_COMMAND, BY_JOB = "route_temporary", "route_launchpad"
+"""By the launchpad it is the other route."""
+ONBOARDED = (BY_COMMAND, BY_JOB)
 _LAYERS = {"bronze": "record_parity", "silver": "reconciled"}
 CHECKED = [(f"{layer}/world/{layer}_{table}", check) for table in ONBOARDED for layer, check in _LAYERS.items()]
 _COLUMNS = "(id bigint PRIMARY KEY, note text, price numeric(30,10), at timestamptz)"
@@ -71,13 +72,13 @@ def test_a_plan_for_a_table_that_does_not_exist_is_refused(lakehouse: Lakehouse,
 
 
 def test_each_route_onboards_into_the_running_dagster(lakehouse: Lakehouse, graphql: Graphql) -> None:
-    for route in ROUTES:
-        create(lakehouse, f"route_{route}")
-        planned = lakehouse.cdc("onboard", "world", f"public.route_{route}", "--dry-run", "--route", route)
-        assert "definitions" in planned.stdout
-        done = json.loads(lakehouse.cdc("onboard", "world", f"public.route_{route}", "--route", route, "-o", "json").stdout)
-        assert f"silver/world/silver_route_{route}" in graphql.assets()
-        assert done["steps"]["definitions"]["verified"] is True
+    create(lakehouse, BY_COMMAND)
+    asked = ("onboard", "world", f"public.{BY_COMMAND}", "--route", "temporary")
+    planned = lakehouse.cdc(*asked, "--dry-run")
+    assert "definitions" in planned.stdout
+    done = json.loads(lakehouse.cdc(*asked, "-o", "json").stdout)
+    assert f"silver/world/silver_{BY_COMMAND}" in graphql.assets()
+    assert done["steps"]["definitions"]["verified"] is True
     onboard_by_launchpad(lakehouse, graphql, BY_JOB)
     with lakehouse.connect("world") as world:
         for table in ONBOARDED:
@@ -139,10 +140,10 @@ def break_and_edit(lakehouse: Lakehouse, graphql: Graphql, file: Path, before: s
     assert f"{file}:{line}: labels: unknown key" in refused.stderr
     until(lambda: f"{file}:{line}" in graphql.sensor("offsets_world")[1], "the sensor does not tell of the broken file")
     with lakehouse.connect("world") as world:
-        world.execute("INSERT INTO route_incremental VALUES (-2, 'while the file is broken', 1, NULL)")
-    until(lambda: is_equal(lakehouse, "world", "route_incremental"), "a broken file has stopped the sensor's runs")
+        world.execute(f"INSERT INTO {BY_JOB} VALUES (-2, 'while the file is broken', 1, NULL)")
+    until(lambda: is_equal(lakehouse, "world", BY_JOB), "a broken file has stopped the sensor's runs")
 
-    edited = before.replace("public.route_incremental", "public.route_incremental, description: by hand")
+    edited = before.replace(f"public.{BY_JOB}", f"public.{BY_JOB}, description: by hand")
     assert edited != before
     file.write_text(edited)
     assert news(lakehouse)["changed"] == ["world"]
@@ -202,10 +203,10 @@ def test_a_part_of_the_rows_follows_its_values(lakehouse: Lakehouse) -> None:
 def test_what_is_offboarded_is_gone_from_dagster(lakehouse: Lakehouse, graphql: Graphql) -> None:
     unknown = lakehouse.cdc("offboard", "world", "public.nope", "--dry-run", check=False)
     assert (unknown.returncode, "has no table public.nope" in unknown.stderr) == (1, True)
-    done = json.loads(lakehouse.cdc("offboard", "world", "public.route_temporary", "-o", "json").stdout)
-    assert not [key for key in graphql.assets() if key.endswith("_route_temporary")]
+    done = json.loads(lakehouse.cdc("offboard", "world", f"public.{BY_COMMAND}", "-o", "json").stdout)
+    assert not [key for key in graphql.assets() if key.endswith(f"_{BY_COMMAND}")]
     assert done["steps"]["definitions"]["verified"] is True
-    assert "silver/world/silver_route_incremental" in graphql.assets()
+    assert f"silver/world/silver_{BY_JOB}" in graphql.assets()
 
 
 @pytest.mark.all

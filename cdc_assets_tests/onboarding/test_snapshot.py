@@ -38,6 +38,7 @@ def sent_of(own: Ground) -> list[tuple[str, int, str]]:
     return [(event["op"], event["after"]["id"], event["after"]["v"]) for event in events]
 
 
+@pytest.mark.all
 def test_a_table_made_again_is_read_by_one_command(twice: Ground) -> None:
     assert len(sent_of(twice)) == 50
     with twice.live.connection() as connection:

@@ -26,6 +26,7 @@ def recreated(cluster: KafkaCluster, topic: str) -> None:
     assert cluster.await_state(topic, deadline=90).topic_id != before
 
 
+@pytest.mark.all
 @pytest.mark.stack
 def test_a_silent_table_is_found_and_no_other(live: LiveSource) -> None:
     live = replace(live, name="flow")

@@ -97,6 +97,7 @@ def test_orders_are_kept_as_they_came() -> None:
     assert not are_needed([first])
 
 
+@pytest.mark.all
 def test_values_change_places_once(session: SparkSession, tmp_path: Path) -> None:
     """Killed behind the exchange, before the ledger knew of it: the next run finds it done."""
     lake = Lake(session, tmp_path)

@@ -38,6 +38,7 @@ def folded(session: SparkSession, own: Ground, root: Path, *tables: str) -> dict
     return answer
 
 
+@pytest.mark.all
 def test_incremental_with_a_kill_in_the_middle(live: LiveSource, session: SparkSession, tmp_path: Path) -> None:
     with ground(live, tmp_path / "sources", "shop") as own:
         own.create("shop_new", 3000)

@@ -47,7 +47,16 @@ def test_a_killed_fold_keeps_each_record_once(session: SparkSession, tmp_path: P
     assert by_id(spec.path) == [{"id": 1, "n": 1}, {"id": 2, "n": 2}]
     (poison,) = [row for row in again if row["offset"] == 0]
     assert (poison["value"], poison["row_key"], poison["error_class"]) == (b"poison at the head", None, "envelope")
-    # Mended: each takes its own place, below what is newer.
+
+
+@pytest.mark.all
+def test_each_takes_its_own_place_once_the_column_is_wide_enough(session: SparkSession, tmp_path: Path) -> None:
+    """Below what is newer."""
+    lake = Lake(session, tmp_path)
+    spec = lake.spec("t", NARROW)
+    lake.put("t", *HISTORY)
+    lake.append(lake.all_of("t"))
+    lake.fold(spec)
     session.sql(f"ALTER TABLE delta.`{spec.path}` SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     session.sql(f"ALTER TABLE delta.`{spec.path}` ALTER COLUMN n TYPE int")
     wide = replace(spec, columns=WIDE)
@@ -97,6 +106,7 @@ def test_the_limit_stops_the_table(session: SparkSession, tmp_path: Path) -> Non
     assert held(spec) == {(0, "envelope"), (2, "value")}
 
 
+@pytest.mark.all
 def test_without_a_key(session: SparkSession, tmp_path: Path) -> None:
     lake = Lake(session, tmp_path)
     columns = (Column("id", "integer", False), Column("b", "bytea"))

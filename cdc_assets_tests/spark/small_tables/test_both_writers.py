@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.all
 def test_a_row_that_only_one_writer_has_is_named(session: SparkSession, tmp_path: Path) -> None:
     lake = Lake(session, tmp_path)
     lake.put("t", *[event(offset, {"id": offset, "v": "a"}) for offset in range(3)])
