@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cdc_assets.stack.jars.download import cache_folder
-from cdc_assets_tests.parts import PARTS, REST, SPARK
+from cdc_assets_tests.parts import HOSTILE, LIVE, PARTS, REST, SPARK
 from cdc_assets_tests.run.catalogue import PYTEST, ROOT, Test
 from cdc_assets_tests.run.steps import Step
 
@@ -27,6 +27,8 @@ CHECKS: tuple[tuple[str, tuple[str, ...]], ...] = (
 _CHECK_SECONDS = {"mypy": 120.0}
 _SHARES = {SPARK: 3, REST: 3}
 """Parts whose files need nothing of each other but the ground, and how many processes play them side by side."""
+_WITH = {HOSTILE: LIVE}
+"""A part whose tests of the core need the servers of another one: the same process plays them, behind that."""
 _WORTH_A_PROCESS = 60.0
 """Seconds: a process takes eight to import what the tests import."""
 _File = TypeVar("_File")
@@ -46,8 +48,8 @@ def part_steps(
 ) -> list[Step]:
     """The parts of these tests in their order; each writes `<name>.jsonl` into the folder of results, and ends by `until`."""
     by_part: dict[str, list[Test]] = defaultdict(list)
-    for test in tests:
-        by_part[test.part].append(test)
+    for test in sorted(tests, key=lambda test: test.part in _WITH):
+        by_part[_WITH.get(test.part, test.part) if test.is_core else test.part].append(test)
     steps = []
     for part, rows in sorted(by_part.items(), key=lambda row: PARTS.index(row[0])):
         shares = _shares(rows, seconds, _SHARES.get(part, 1))

@@ -85,6 +85,17 @@ def test_parts_are_whole_files_and_shares_are_of_like_length(tmp_path: Path) -> 
     assert "--ground=here" in steps[1].command
 
 
+def test_a_world_of_the_core_is_played_on_the_live_servers_behind_all_others(tmp_path: Path) -> None:
+    tests = [
+        Test("test_a_world.py::test_it", "hostile", True, False),
+        Test("test_a_world.py::test_more", "hostile", False, False),
+        Test("test_live.py::test_it", "live", True, False),
+    ]
+    live, hostile = parts.part_steps(tests, {}, tmp_path, [])
+    assert (live.name, live.tests) == ("live", ["test_live.py::test_it", "test_a_world.py::test_it"])
+    assert (hostile.name, hostile.tests) == ("hostile", ["test_a_world.py::test_more"])
+
+
 def test_the_fast_ones_are_shared_out_by_files(tmp_path: Path) -> None:
     one, two = (set(step.command[len(parts.PYTEST) + 2 :]) for step in parts.fast_steps(tmp_path))
     assert not one & two
