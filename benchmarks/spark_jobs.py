@@ -20,7 +20,7 @@ from pathlib import Path
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from cdc_assets.bench.events import event_text, key_text
+from benchmarks.bench.events import event_text, key_text
 from spark.bronze import job as bronze
 from spark.delta.session import connect
 from spark.kafka import offset_ranges as kafka_ranges

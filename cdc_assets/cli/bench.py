@@ -13,9 +13,10 @@ import typer
 from cdc_assets.cli.exit_codes import report_errors
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows
 from cdc_assets.cli.progress import console
+from cdc_assets.cli.repository import repository_with
 
 if TYPE_CHECKING:
-    from cdc_assets.bench.whole_run import WholeRun
+    from benchmarks.bench.whole_run import WholeRun
 
 _NARROW = ("scenario", "system", "median_s", "min_s", "max_s", "unit", "cpu_s", "target", "met")
 _Names = Annotated[list[str] | None, typer.Option("--scenario", help="Only this one; may be given more than once.")]
@@ -55,12 +56,13 @@ def bench(
     With `--peers` a figure tells that this product is not slower than Iceberg, run by run.
     Exit 1: a figure misses its target by more than 15 %; 2: something was not measured.
     """
+    repository_with("benchmarks", "the benchmarks", "bench")
     signal.signal(signal.SIGTERM, end_in_order)
     with report_errors():
-        from cdc_assets.bench.measurement import Size
-        from cdc_assets.bench.record import BenchRecord
-        from cdc_assets.bench.report_page import began, write_page
-        from cdc_assets.bench.whole_run import Wanted, run_scenarios
+        from benchmarks.bench.measurement import Size
+        from benchmarks.bench.record import BenchRecord
+        from benchmarks.bench.report_page import began, write_page
+        from benchmarks.bench.whole_run import Wanted, run_scenarios
 
         _assert_folders({"--markdown": markdown, "--record": record})
         size = Size(rows, profile, quick)

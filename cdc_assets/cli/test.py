@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import typer
 
-from cdc_assets.errors import CdcAssetsError
-
-_ROOT = Path(__file__).parents[2]
+from cdc_assets.cli.repository import repository_with
 
 
 def test(context: typer.Context) -> None:
     """Run lint, types and the tests, or what the given pytest arguments select (then without lint)."""
-    if not (_ROOT / "cdc_assets_tests").is_dir():
-        raise CdcAssetsError("the tests are in the repository, and not in a wheel: clone it, then ./cdc test")
-    process = subprocess.Popen([sys.executable, "-m", "cdc_assets_tests.run", *context.args], cwd=_ROOT)
+    root = repository_with("cdc_assets_tests", "the tests", "test")
+    process = subprocess.Popen([sys.executable, "-m", "cdc_assets_tests.run", *context.args], cwd=root)
     while True:
         try:
             code = process.wait()

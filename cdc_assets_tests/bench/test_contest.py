@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from cdc_assets.bench.carry import Took
-from cdc_assets.bench.events import event_text
-from cdc_assets.bench.figures import OURS
-from cdc_assets.bench.matched_runs import RATIO, Contest
-from cdc_assets.bench.peers.delta_rs import DeltaRs, newest
-from cdc_assets.bench.peers.peer import NewRecords, Peer, PeerTable
-from cdc_assets.bench.peers.spark_peers import ForeachBatch, IcebergMerge
-from cdc_assets.bench.scenarios import SCENARIOS, choose_scenarios
+from benchmarks.bench.carry import Took
+from benchmarks.bench.events import event_text
+from benchmarks.bench.figures import OURS
+from benchmarks.bench.matched_runs import RATIO, Contest
+from benchmarks.bench.peers.delta_rs import DeltaRs, newest
+from benchmarks.bench.peers.peer import NewRecords, Peer, PeerTable
+from benchmarks.bench.peers.spark_peers import ForeachBatch, IcebergMerge
+from benchmarks.bench.scenarios import SCENARIOS, choose_scenarios
 from cdc_assets.errors import BenchError
 from cdc_assets.resources.kafka import KafkaCluster, TopicState
 
@@ -137,7 +137,7 @@ def test_delta_rs_merges_what_it_reads(tmp_path: Path) -> None:
 
 
 def test_the_peers_read_the_fields_that_an_event_has() -> None:
-    from cdc_assets.bench.peers.spark_driver import EVENT
+    from benchmarks.bench.peers.spark_driver import EVENT
 
     event = json.loads(event_text("u", 1, 2, 3))
     for name in ("op", "before", "after"):

@@ -11,7 +11,7 @@ from pathlib import Path
 ENDED = """
 import os, signal
 from contextlib import contextmanager
-from cdc_assets.bench import whole_run
+from benchmarks.bench import whole_run
 from cdc_assets.cli import app
 
 @contextmanager

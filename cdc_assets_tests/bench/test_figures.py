@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.bench.at_rest import watch
-from cdc_assets.bench.carry import Took
-from cdc_assets.bench.events import SCHEMA, event_text, key_text
-from cdc_assets.bench.figures import Figure
-from cdc_assets.bench.idle_cost import cpu_between
-from cdc_assets.bench.scenarios import SCENARIOS
+from benchmarks.bench.at_rest import watch
+from benchmarks.bench.carry import Took
+from benchmarks.bench.events import SCHEMA, event_text, key_text
+from benchmarks.bench.figures import Figure
+from benchmarks.bench.idle_cost import cpu_between
+from benchmarks.bench.scenarios import SCENARIOS
 from cdc_assets.cli import app
 
 RECORDING = Path(__file__).parents[1] / "support" / "histories" / "recording.json.gz"

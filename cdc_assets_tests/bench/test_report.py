@@ -11,17 +11,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cdc_assets.bench.bar_plot import bar_plot
-from cdc_assets.bench.carry import Took
-from cdc_assets.bench.figures import Figure
-from cdc_assets.bench.latency import percentile
-from cdc_assets.bench.measurement import Measurement, Size
-from cdc_assets.bench.record import BenchRecord
-from cdc_assets.bench.report_page import write_page
-from cdc_assets.bench.scenarios import Scenario
-from cdc_assets.bench.server_threads import thread_times, work_since
-from cdc_assets.bench.stack import BenchStack
-from cdc_assets.bench.whole_run import WholeRun, run_each
+from benchmarks.bench.bar_plot import bar_plot
+from benchmarks.bench.carry import Took
+from benchmarks.bench.figures import Figure
+from benchmarks.bench.latency import percentile
+from benchmarks.bench.measurement import Measurement, Size
+from benchmarks.bench.record import BenchRecord
+from benchmarks.bench.report_page import write_page
+from benchmarks.bench.scenarios import Scenario
+from benchmarks.bench.server_threads import thread_times, work_since
+from benchmarks.bench.stack import BenchStack
+from benchmarks.bench.whole_run import WholeRun, run_each
 from cdc_assets.errors import BenchError
 from cdc_assets.stack.home import Home
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.bench.stream_process import stream_of
+from benchmarks.bench.stream_process import stream_of
 from cdc_assets.errors import BenchError
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 import pytest
 from typing_extensions import override
 
-from cdc_assets.bench.carry import Took
-from cdc_assets.bench.feed import Sender
-from cdc_assets.bench.mixed_feed import MixedFeed, send_steadily
-from cdc_assets.bench.steady_sender import Sent
-from cdc_assets.bench.sustained import SteadyLoad
+from benchmarks.bench.carry import Took
+from benchmarks.bench.feed import Sender
+from benchmarks.bench.mixed_feed import MixedFeed, send_steadily
+from benchmarks.bench.steady_sender import Sent
+from benchmarks.bench.sustained import SteadyLoad
 
 
 class KeptRecords(Sender):

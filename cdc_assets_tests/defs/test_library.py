@@ -100,10 +100,11 @@ def test_up_without_the_extra_names_what_installs_it(wheel: Path, tmp_path: Path
 
 
 @pytest.mark.all
-def test_what_only_the_repository_has_is_told(project: ForeignProject) -> None:
-    tested = project.run([str(project.python.parent / "cdc"), "test"])
-    assert tested.returncode == 1
-    assert tested.stderr.startswith("cdc: the tests are in the repository, and not in a wheel")
+@pytest.mark.parametrize(("verb", "what"), [("test", "the tests"), ("bench", "the benchmarks")])
+def test_what_only_the_repository_has_is_told(project: ForeignProject, verb: str, what: str) -> None:
+    told = project.run([str(project.python.parent / "cdc"), verb])
+    assert told.returncode == 1
+    assert f"{what} are in the repository, and not in a wheel: clone it, then ./cdc {verb}" in told.stderr
 
 
 @pytest.mark.all

@@ -52,7 +52,6 @@ IRREGULAR = frozenset(
     ]
 )
 TALK_TO_DAGSTER = {
-    "bench": "measures a tick and the runs of the stack's own instance",
     "defs": "makes Dagster's objects",
     "main_job": "runs jobs of the code location, and reads runs that failed",
     "stack": "brings Dagster its storage, its code server and its webserver",

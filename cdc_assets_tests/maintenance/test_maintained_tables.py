@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.bench.year import age
+from benchmarks.bench.year import age
 from cdc_assets.cli import app
 from cdc_assets.defs.assets.maintenance import build_maintenance_asset
 from cdc_assets.defs.checks.maintained import build_maintained_check

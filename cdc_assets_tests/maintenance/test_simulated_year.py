@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from benchmarks.bench.year import age
 from cdc_assets import names
-from cdc_assets.bench.year import age
 from cdc_assets.maintenance.maintain_source import maintain_source, plan_source
 from cdc_assets.registry.models import Source
 from cdc_assets.resources import read_logs

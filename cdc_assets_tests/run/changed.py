@@ -16,7 +16,7 @@ from cdc_assets.errors import CdcAssetsError
 from cdc_assets_tests.run.catalogue import ROOT
 
 _TESTS = "cdc_assets_tests"
-_PACKAGES = ("cdc_assets", "spark", _TESTS)
+_PACKAGES = ("cdc_assets", "spark", "benchmarks", _TESTS)
 _PAGES = ROOT / _TESTS / "docs"
 
 

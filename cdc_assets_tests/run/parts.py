@@ -20,11 +20,12 @@ CHECKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ruff format --check", (sys.executable, "-m", "ruff", "format", "--check", ".")),
     ("ruff check", (sys.executable, "-m", "ruff", "check", ".")),
     ("lint-imports", (sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()")),
-    # Of all clones: it asks by the content of files, and a new one has no cache of its own.
-    ("mypy", (sys.executable, "-m", "mypy", f"--cache-dir={cache_folder() / 'mypy'}")),
+    ("mypy", (sys.executable, "-m", "mypy")),
 )
 """Lint and types, with the seconds that they take below."""
 _CHECK_SECONDS = {"mypy": 120.0}
+_CHECK_OPTIONS = {"mypy": [f"--cache-dir={cache_folder().parent / 'mypy'}"]}
+"""One cache of all clones: it is asked by the content of files, and a new clone has none."""
 _SHARES = {SPARK: 3, REST: 3}
 """Parts whose files need nothing of each other but the ground, and how many processes play them side by side."""
 _WITH = {HOSTILE: LIVE}
@@ -40,7 +41,7 @@ def checks(names: Iterable[str] = ()) -> Iterator[Step]:
     wanted = set(names)
     for name, command in CHECKS:
         if not wanted or name in wanted:
-            yield Step(name, command, seconds=_CHECK_SECONDS.get(name, 3.0))
+            yield Step(name, [*command, *_CHECK_OPTIONS.get(name, ())], seconds=_CHECK_SECONDS.get(name, 3.0))
 
 
 def part_steps(

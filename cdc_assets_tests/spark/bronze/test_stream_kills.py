@@ -26,7 +26,7 @@ import yaml
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
-from cdc_assets.bench.events import SCHEMA, event_text, key_text
+from benchmarks.bench.events import SCHEMA, event_text, key_text
 from cdc_assets_tests.support.lake.topics import Broker
 
 pytestmark = [pytest.mark.spark, pytest.mark.all]

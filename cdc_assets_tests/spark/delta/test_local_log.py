@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from cdc_assets.bench.profile import count_calls
+from benchmarks.bench.profile import count_calls
 from spark.delta.commits import RESTORED
 from spark.delta.local_log import names_after, newest_commits, newest_here
 from spark.delta.log import commit_of, history, history_by_spark
