@@ -24,7 +24,6 @@ from cdc_assets.registry_files.broken_text import find_broken_texts
 from cdc_assets.registry_files.collisions import Collision, find_collisions
 from cdc_assets.registry_files.errors import RegistryError, RegistryFinding
 from cdc_assets.registry_files.plain_words import plain_words
-from cdc_assets.registry_files.removed_keys import REMOVED_KEYS
 from cdc_assets.registry_files.unbounded import TOO_DEEP, find_unbounded, is_too_deep
 from cdc_assets.registry_files.unmirrored import find_unmirrored
 from cdc_assets.registry_files.unquotable import find_unquotable
@@ -168,9 +167,7 @@ def _explain(file: Path, document: Any, error: ValidationError) -> list[Registry
         elif item["type"] not in ("missing", "extra_forbidden") and _may_be_shown(item["loc"], item["input"]):
             message = _with_value(message, item["input"])
         accepted = accepted_values(_model(document), item["loc"], item["type"])
-        if item["type"] == "extra_forbidden" and loc in REMOVED_KEYS:
-            message = REMOVED_KEYS[loc]
-        elif accepted:
+        if accepted:
             message = f"{message}; accepted: {accepted}"
         findings.setdefault(f"{path}:{message}", RegistryFinding(file, _line_of(document, loc), path, message))
     return list(findings.values())

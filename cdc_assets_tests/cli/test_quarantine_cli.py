@@ -39,6 +39,7 @@ def record(offset: int, error_class: str, **more: Any) -> dict[str, Any]:
         "value": b"\xffbytes",
         "redriven_at": None,
         "dropped_at": None,
+        "superseded_by": None,
     }
     return facts | more
 

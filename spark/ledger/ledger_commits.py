@@ -23,7 +23,7 @@ class Counted:
     `watermark` is the highest event time counted (microseconds). `mirror_positions` and `topic_positions` are the offsets
     up to which the records of both topics are counted, `topic_ids` the incarnations of core and mirrored topic;
     `uncounted` says why the topics can no longer be counted, empty when they can. `missing` are, by partition, the records of
-    the mirror for which the core topic had none when they were counted; None: written before this was kept.
+    the mirror for which the core topic had none when they were counted.
     """
 
     silver_version: int
@@ -36,7 +36,7 @@ class Counted:
     topic_positions: dict[int, int] = field(default_factory=dict)
     topic_ids: tuple[str, str] = ("", "")
     uncounted: str = ""
-    missing: dict[int, int] | None = None
+    missing: dict[int, int] = field(default_factory=dict)
     unsettled: str = ""
     """Digest of the records below this place that were in quarantine, open or given up, when it was counted."""
 
@@ -53,7 +53,7 @@ class Counted:
             "topic_positions": {str(p): o for p, o in sorted(self.topic_positions.items())},
             "topic_ids": list(self.topic_ids),
             "uncounted": self.uncounted,
-            **({} if self.missing is None else {"missing": {str(p): n for p, n in sorted(self.missing.items())}}),
+            "missing": {str(p): n for p, n in sorted(self.missing.items())},
             "unsettled": self.unsettled,
         }
 
@@ -62,10 +62,8 @@ class Counted:
         """From its JSON object."""
         known = dict(data)
         known["folded"] = {t: CommittedTopic.from_dict(s) for t, s in data["folded"].items()}
-        for name in ("mirror_positions", "topic_positions"):
+        for name in ("mirror_positions", "topic_positions", "missing"):
             known[name] = {int(p): o for p, o in data[name].items()}
-        if "missing" in data:
-            known["missing"] = {int(p): n for p, n in data["missing"].items()}
         known["topic_ids"] = tuple(data["topic_ids"])
         return cls(**known)
 

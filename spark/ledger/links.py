@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pyspark.sql import Row, SparkSession
-from pyspark.sql import functions as sf
+from pyspark.sql import SparkSession
 
 from spark.ledger.folds import FoldsToCount
 from spark.ledger.ledger_commits import Counted
@@ -28,13 +27,8 @@ class Links:
 
 def count_links(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut: FoldsToCount, before: Counted | None) -> Links:
     """Up to the cut. `before` is the ledger's place, whatever is counted anew in the lake."""
-    wanted, kept = before is not None and spec.again, ""
-    if before is not None and before.missing is None and not before.uncounted and table.topic:
-        sums = _sums(session, spec, table)
-        short = (sums.mirror or 0) - (sums.topic or 0)
-        wanted = wanted or short != 0
-        before = replace(before, missing=_short(before, short))
-    if wanted and before is not None:
+    kept = ""
+    if before is not None and spec.again:
         kept = _not_whole(table, before, cut)
         if not kept:
             moved = transport(session, spec, table, replace(cut, start=None))
@@ -43,17 +37,6 @@ def count_links(session: SparkSession, spec: LedgerSpec, table: LedgerTable, cut
             kept = moved.reached.uncounted
             moved.release()
     return Links(transport(session, spec, table, replace(cut, start=before)), kept=kept)
-
-
-def _sums(session: SparkSession, spec: LedgerSpec, table: LedgerTable) -> Row:
-    rows = session.read.format("delta").load(spec.path).where(sf.col("table") == table.name)
-    return rows.agg(sf.sum("mirror").alias("mirror"), sf.sum("topic").alias("topic")).collect()[0]
-
-
-def _short(before: Counted, short: int) -> dict[int, int]:
-    """What an earlier version booked too little of the topic: of several partitions nobody knows which."""
-    partitions = [*before.mirror_positions]
-    return {partitions[0]: short} if short > 0 and len(partitions) == 1 else {}
 
 
 def _not_whole(table: LedgerTable, before: Counted, cut: FoldsToCount) -> str:

@@ -60,9 +60,7 @@ def count_small(
 
 
 def _is_small(part: TableSlice) -> bool:
-    table, before = part.table, part.before
-    if before is not None and before.missing is None:
-        return False
+    table = part.table
     one_epoch = all(len(numbers) == 1 for numbers in epochs(part.cut).values())
     return part.records <= SMALL and one_epoch and is_plain(part) and is_read_here(table.mirror) and is_read_here(table.topic)
 

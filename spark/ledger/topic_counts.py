@@ -78,7 +78,7 @@ def mirror_spans(table: LedgerTable, cut: FoldsToCount) -> tuple[TransportReach,
     """The mirror's offsets to count, by partition, and where the topics stand with them; None where they cannot be counted."""
     counted = cut.start
     done = dict(counted.mirror_positions) if counted else {}
-    missing = dict(counted.missing or {}) if counted else {}
+    missing = dict(counted.missing) if counted else {}
     reached = TransportReach(done, dict(counted.topic_positions) if counted else {}, _ids(table), missing=missing)
     why = counted.uncounted if counted and counted.uncounted else hindrance(table, counted)
     if table.mirror is None or why:

@@ -38,7 +38,6 @@ def add_found(session: SparkSession, asked: ReplaySpec, *, built_on: int) -> Non
     if not quarantine.exists(session, live):
         found.coalesce(1).write.format("delta").mode("error").options(**quarantine.PROPERTIES).save(live.quarantine)
         return
-    quarantine.add_newest_column(session, live)
     changed = ", ".join(f"t.{name} = s.{name}" for name in _TOLD)
     inserted = ", ".join(f"s.{name}" for name in quarantine.COLUMNS)
     sql = (

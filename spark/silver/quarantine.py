@@ -127,7 +127,6 @@ def _put(session: SparkSession, spec: SilverSpec, rows: DataFrame, *, built_on: 
     if not exists(session, spec):
         rows.coalesce(1).write.format("delta").mode("error").options(**PROPERTIES).save(spec.quarantine)
     else:
-        add_newest_column(session, spec)
         view = f"cdc_quarantine_{uuid.uuid4().hex}"
         same = " AND ".join(f"t.{n} = s.{n}" for n in IDENTITY)
         changed = ", ".join(f"t.{n} = s.{n}" for n in UPDATED)
@@ -142,12 +141,6 @@ def _put(session: SparkSession, spec: SilverSpec, rows: DataFrame, *, built_on: 
         execute(session, sql, view=view, rows=rows)
 
 
-def add_newest_column(session: SparkSession, spec: SilverSpec) -> None:
-    """Quarantines of earlier releases lack the newest column."""
-    if COLUMNS[-1] not in table(session, spec).columns:
-        session.sql(f"ALTER TABLE {table_at(spec.quarantine)} ADD COLUMNS ({COLUMNS[-1]} string)")
-
-
 def supersede(session: SparkSession, spec: SilverSpec, source: DataFrame) -> None:
     """Mark the open records that these changes, about to be merged, make obsolete.
 
@@ -156,7 +149,6 @@ def supersede(session: SparkSession, spec: SilverSpec, source: DataFrame) -> Non
     """
     if not exists(session, spec):
         return
-    add_newest_column(session, spec)
     said = source.select(row_key(spec).alias("row_key"), sf.col("_cdc_position").alias("position"))
     said = said.where(sf.col("row_key").isNotNull()).transform(compute_once)
     open_ = table(session, spec).where(f"{OPEN} AND superseded_by IS NULL").select("row_key", "behind")
@@ -240,7 +232,6 @@ def holes(session: SparkSession, spec: SilverSpec) -> DataFrame:
 
 def doubts(session: SparkSession, spec: SilverSpec) -> DataFrame:
     """Per key with open records, `until`: the position from which on none of them leaves its row in doubt."""
-    add_newest_column(session, spec)
     open_ = table(session, spec).where(f"{OPEN} AND row_key IS NOT NULL")
     return open_.groupBy("row_key").agg(sf.max(sf.coalesce("superseded_by", sf.lit("~"))).alias("until"))
 
