@@ -13,9 +13,11 @@ import pytest
 
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.platform_resource import PlatformResource
+from cdc_assets.lake_sql.lake_tables import lake_tables
 from cdc_assets.names import LAYERS
 from cdc_assets.registry.models import Source
 from cdc_assets.registry_files.loader import load_sources
+from cdc_assets_tests.defs.conftest import SOURCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -141,6 +143,23 @@ def test_silver_says_where_it_lies_and_what_readers_call_it(source: Source) -> N
     assert node.metadata["dagster/table_name"] == "silver.shop.orders"
     assert node.metadata["cdc/name_in_spark"] == "silver_shop.orders"
     assert str(node.metadata["dagster/uri"]).endswith("/silver/shop/orders")
+
+
+def test_the_name_on_a_page_is_the_one_that_readers_take(tmp_path: Path) -> None:
+    """`cdc sql` and notebooks; a name that is no plain word of SQL stands in quotes."""
+    source = Source.model_validate({**SOURCE, "tables": [{"name": "public.orders"}, {"name": "public.2024 lines"}]})
+    graph = definitions(source).get_repository_def().asset_graph
+    readers = {table.name for table in lake_tables([source], str(tmp_path))}
+    told = {
+        key.path[-1]: graph.get(key).metadata["dagster/table_name"]
+        for key in graph.get_all_asset_keys()
+        if key.path[0] in ("bronze", "silver")
+    }
+    assert len(told) == 4
+    assert set(told.values()) <= readers
+    assert told["silver_orders"] == "silver.shop.orders"
+    assert told["bronze_orders"] == "bronze.shop.orders"
+    assert [name for name in told.values() if '"' in name], told
 
 
 def load_in_a_new_process(code: str) -> tuple[str, float]:
