@@ -23,6 +23,8 @@ from cdc_assets.continuous.source_work import CarriedPass, SourceWork
 from cdc_assets.continuous.streams import open_work
 from cdc_assets.defs.assets.continuous_reports import ContinuousReports, Event
 from cdc_assets.defs.platform_resource import PlatformResource
+from cdc_assets.defs.sensors.recent_runs import last_materializations
+from cdc_assets.defs.told_changes import AssetEvent, version_in
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.quantity import quantity
 from cdc_assets.registry.models import BaseSource
@@ -54,7 +56,7 @@ def build_continuous_job(source: BaseSource, declared_in: Path | None = None) ->
         out={},
         description="Bronze and silver in a loop; what it has committed is told twice a minute.",
     )
-    def continuous(context: dg.OpExecutionContext, platform: PlatformResource) -> Iterator[dg.AssetMaterialization]:
+    def continuous(context: dg.OpExecutionContext, platform: PlatformResource) -> Iterator[AssetEvent]:
         yield from carry_until_over(context, platform, source, declared_in)
 
     @dg.job(
@@ -102,7 +104,7 @@ def end_long_runs(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun], s
 
 def carry_until_over(
     context: dg.OpExecutionContext, platform: Platform, source: BaseSource, declared_in: Path | None
-) -> Iterator[dg.AssetMaterialization]:
+) -> Iterator[AssetEvent]:
     """The events of a run as they come.
 
     Raises:
@@ -133,7 +135,7 @@ class _ContinuousRun(threading.Thread):
         self.crash: Exception | None = None
         self._context, self._platform, self._source, self._declared_in = context, platform, source, declared_in
         self._events: queue.Queue[Event] = queue.Queue()
-        self._reports = ContinuousReports(platform.lake, source)
+        self._reports = ContinuousReports(platform.lake, source, told=self._version_before)
         self._until, self._asked, self._text = time.monotonic() + LONGEST_SECONDS, float("-inf"), "it begins"
 
     def run(self) -> None:
@@ -152,7 +154,7 @@ class _ContinuousRun(threading.Thread):
         except Exception as error:  # noqa: BLE001 - raised again by the run's own thread
             self.crash = error
 
-    def take(self) -> Iterator[dg.AssetMaterialization]:
+    def take(self) -> Iterator[AssetEvent]:
         """What has been told by now; waits a moment for the first. What checks say is told beside the run.
 
         Of each check a run has one record, with the time of the first: it would never be the check's newest.
@@ -190,6 +192,9 @@ class _ContinuousRun(threading.Thread):
             return f"the sensor {keeper_name(self._source)} is switched off; switched on, it starts the next run"
         gone = self._declared_in is not None and is_gone(self._source.name, self._declared_in)
         return f"{self._declared_in} declares {self._source.name} no longer" if gone else ""
+
+    def _version_before(self, key: dg.AssetKey) -> str | None:
+        return version_in(last_materializations(self._context.instance, [key]).get(key))
 
     def _add(self, work: SourceWork, done: CarriedPass) -> None:
         self._reports.add(done)

@@ -8,6 +8,7 @@ from pydantic import Field
 from cdc_assets.defs.jobs import REPLAY_JOB
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.platform_resource import PlatformResource
+from cdc_assets.defs.told_changes import materialization, silver_version
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.replay.replay_table import Replayed, ReplayWish, replay_table, undo_replay
@@ -42,7 +43,7 @@ def build_replay_job() -> dg.JobDefinition:
             metadata = replay_metadata(replay_table(platform, source, table, wish, context.log.info))
         context.add_output_metadata(metadata)
         if not config.dry_run:
-            context.log_event(_materialization(source, table, metadata))
+            context.log_event(_materialization(platform.lake, source, table, metadata))
 
     @dg.graph(name=REPLAY_JOB)
     def steps() -> None:
@@ -51,8 +52,9 @@ def build_replay_job() -> dg.JobDefinition:
     return steps.to_job(description="Make a table again from bronze by today's rules, and swap it in (cdc replay).")
 
 
-def _materialization(source: BaseSource, table: Table, metadata: dict[str, Any]) -> dg.AssetMaterialization:
-    return dg.AssetMaterialization(asset_key("silver", source, table), description="by a replay", metadata=metadata)
+def _materialization(lake: str, source: BaseSource, table: Table, metadata: dict[str, Any]) -> dg.AssetMaterialization:
+    version = silver_version(lake, source, table)
+    return materialization(asset_key("silver", source, table), metadata, version, description="by a replay")
 
 
 def replay_metadata(done: Replayed) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from cdc_assets import names
 from cdc_assets.defs.jobs import RESTORE_JOB
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.platform_resource import PlatformResource
+from cdc_assets.defs.told_changes import materialization, silver_version
 from cdc_assets.silver_now.current_table import find_source
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def build_restore_job() -> dg.JobDefinition:
         metadata: dict[str, Any] = {**plan, "cdc/tables": _table(request, done), "cdc/restored": True}
         if request.is_successor:
             for each in done:
-                _tell(context, request, each)
+                _tell(context, platform.lake, request, each)
         if damaged := [f"{each.table}: {'; '.join(each.damage[:3])}" for each in done if each.damage]:
             raise dg.Failure(f"damaged: {'; '.join(damaged)}; the rest is restored", metadata=metadata, allow_retries=False)
         context.add_output_metadata(metadata)
@@ -63,16 +64,16 @@ def build_restore_job() -> dg.JobDefinition:
     return steps.to_job(description="Make tables again from the backup (cdc restore).")
 
 
-def _tell(context: dg.OpExecutionContext, request: "RestoreRequest", each: "RestoredTable") -> None:
+def _tell(context: dg.OpExecutionContext, lake: str, request: "RestoreRequest", each: "RestoredTable") -> None:
     """At the silver asset of a table that was made again."""
     from cdc_assets.restore.restore_request import RESTORED
 
     if each.outcome == RESTORED:
         (table,) = (table for table in request.source.tables if names.table_name(table) == each.table)
         metadata = {f"cdc/{name}": value for name, value in _row(request, each).items()}
-        context.log_event(
-            dg.AssetMaterialization(asset_key("silver", request.source, table), description="by a restore", metadata=metadata)
-        )
+        version = silver_version(lake, request.source, table)
+        key = asset_key("silver", request.source, table)
+        context.log_event(materialization(key, metadata, version, description="by a restore"))
 
 
 def _table(request: "RestoreRequest", rows: "list[RestoredTable]") -> dg.MetadataValue[Any]:

@@ -25,6 +25,8 @@ from cdc_assets.registry_files.loader import load_sources
 from cdc_assets.running_dagster.loaded_definitions import LoadedDefinitions, digest_of, note_loaded
 
 SENSOR = "user_definitions"
+AUTOMATION = "default_automation_condition_sensor"
+"""As Dagster calls the sensor that it makes (https://docs.dagster.io/guides/automate/declarative-automation)."""
 _FROM_FILE = "cdc_user_definitions"
 
 
@@ -76,9 +78,31 @@ def merge_user_definitions(chains: dg.Definitions, named: str) -> dg.Definitions
     try:
         merged = dg.Definitions.merge(chains, _read(_load(named)))
         dg.Definitions.validate_loadable(merged)
+        merged = _switch_automation_on(merged)
     except Exception as error:
         raise UserDefinitionsError(named, error) from error
     return merged
+
+
+def _switch_automation_on(merged: dg.Definitions) -> dg.Definitions:
+    """With the sensor that Dagster makes for conditions of assets, running: Dagster's own is stopped until somebody starts it.
+
+    It has the assets that no sensor of the user's has. Who stops it in the UI has it stopped.
+    """
+    made = merged.get_repository_def()
+    theirs = {sensor.name for sensor in merged.sensors or ()}
+    if AUTOMATION in theirs or not made.has_sensor_def(AUTOMATION):
+        return merged
+    sensor = made.get_sensor_def(AUTOMATION)
+    assert isinstance(sensor, dg.AutomationConditionSensorDefinition)
+    running = dg.AutomationConditionSensorDefinition(
+        AUTOMATION,
+        target=sensor.asset_selection,
+        asset_job_keys=sensor.asset_job_keys,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Assets with an automation condition that no other sensor has.",
+    )
+    return dg.Definitions.merge(merged, dg.Definitions(sensors=[running]))
 
 
 def try_user_definitions(named: str) -> None:

@@ -15,7 +15,6 @@ from cdc_assets import names
 from cdc_assets.cuts.cut_manifest import CutEntry, CutManifest
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
-from spark.delta.identifiers import double_quote
 from spark.delta.local_log import LOG
 from spark.lake.folder import open_folder
 
@@ -24,7 +23,6 @@ RAW = ("key", "value")
 """A record's bytes, which hold the values of every column."""
 QUARANTINE_RAW = (*RAW, "row_key", "message")
 _NOT_CODE = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
-_PLAIN = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class LakeTable:
     @property
     def name(self) -> str:
         """As a statement names it: a part that is no plain word of SQL stands in quotes."""
-        return ".".join(part if _PLAIN.fullmatch(part) else double_quote(part) for part in self.parts)
+        return names.quote_parts(self.parts)
 
     @property
     def is_now(self) -> bool:

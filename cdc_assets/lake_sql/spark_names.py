@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_assets.errors import LakeSqlError
 from cdc_assets.lake_sql.lake_tables import LAYERS, LakeTable
+from cdc_assets.names import catalog_name
 from cdc_assets.resources.platform import Platform
 from spark.delta.identifiers import literal, quote
 
@@ -70,18 +71,12 @@ def register_names(tables: Sequence[LakeTable], platform: Platform, *, show_sens
     return SparkNames({".".join(name): table for name, table in wanted.items()}, dropped)
 
 
-def spark_name(table: LakeTable) -> tuple[str, str]:
-    """`(silver_shop, orders)`, `(bronze, shop)`: database and view, in lower case, as the catalog keeps them."""
-    *before, last = table.parts
-    return "_".join(before).lower(), last.lower()
-
-
 def _by_name(tables: Sequence[LakeTable]) -> dict[tuple[str, str], LakeTable]:
     found: dict[tuple[str, str], LakeTable] = {}
     for table in tables:
-        other = found.setdefault(spark_name(table), table)
+        other = found.setdefault(catalog_name(table.parts), table)
         if other is not table:
-            raise LakeSqlError(f"{table.name} and {other.name} are both {'.'.join(spark_name(table))} in Spark's catalog")
+            raise LakeSqlError(f"{table.name} and {other.name} are both {'.'.join(catalog_name(table.parts))} in Spark's catalog")
     return found
 
 

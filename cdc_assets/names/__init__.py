@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Sequence
 
 from cdc_assets.kinds import kind_of
 from cdc_assets.names.lake_paths import (
@@ -60,7 +61,9 @@ from cdc_assets.registry.core_cluster import CORE as CORE
 from cdc_assets.registry.core_cluster import LAKE as LAKE
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.registry.models import BaseSource, CapturedSource
+from spark.delta.identifiers import double_quote
 
+_PLAIN_WORD = re.compile(r"[A-Za-z_]\w*")
 SHARED_MIRROR = f"{CORE}->{LAKE}.MirrorSourceConnector"
 """As Strimzi calls the source connector of a KafkaMirrorMaker2, by the aliases of its two clusters."""
 LAYERS = ("connector", "topic", "mirror", "bronze", "silver", "backup", "ledger")
@@ -70,9 +73,18 @@ ASSET_LAYERS = (*LAYERS, "windows")
 """Those of a chain, and what is computed behind it of tables that declare it."""
 CHECKS = frozenset(
     {
-        *("connector_running", "events_flow", "preflight", "nothing_lost", "record_parity", "reconciled", "schema"),
+        *("connector_running", "events_flow", "preflight", "nothing_lost", "record_parity", "reconciled", "schema", "fresh"),
         *("quarantine_empty", "table_model", "history_reconciled", "manifest_parity", "topic_mirror", "mirror_bronze"),
-        *("bronze_fates", "late_events", "maintained", "cuts_kept", "drilled", "windows_equal_batch", "windows_equal_source"),
+        *(
+            "bronze_fates",
+            "late_events",
+            "fresh",
+            "maintained",
+            "cuts_kept",
+            "drilled",
+            "windows_equal_batch",
+            "windows_equal_source",
+        ),
     }
 )
 """Our checks, by name: any other one on an asset of ours is a user's."""
@@ -279,6 +291,22 @@ def now_view(source: BaseSource, table: Table) -> str:
 def sql_name(layer: str, source: BaseSource, table: Table | None = None) -> tuple[str, ...]:
     """`(silver, shop, orders)`, `(bronze, shop)`: what `cdc sql` calls the table `silver.shop.orders`."""
     return (layer, source.name) if table is None else (layer, source.name, table_name(table))
+
+
+def sql_text(layer: str, source: BaseSource, table: Table | None = None) -> str:
+    """That name as a statement writes it: a part that is no plain word of SQL stands in quotes."""
+    return quote_parts(sql_name(layer, source, table))
+
+
+def quote_parts(parts: Iterable[str]) -> str:
+    """A name of several parts for SQL: `silver.shop."order lines"`."""
+    return ".".join(part if _PLAIN_WORD.fullmatch(part) else double_quote(part) for part in parts)
+
+
+def catalog_name(parts: Sequence[str]) -> tuple[str, str]:
+    """`(silver_shop, orders)`, `(bronze, shop)`: database and view in Spark's catalog, in lower case, as that keeps them."""
+    *before, last = parts
+    return "_".join(before).lower(), last.lower()
 
 
 def windows_key(source: BaseSource, table: Table, windows: str) -> tuple[str, ...]:

@@ -8,11 +8,14 @@ from datetime import datetime, timedelta, timezone
 import dagster as dg
 import pytest
 
-from cdc_assets.defs.sensors.confirmations import confirmations
+from cdc_assets.defs.sensors.confirmations import Lateness, rest_events, tables_at_rest
 from cdc_assets.defs.sensors.dropped_ticks import why_dropped
 from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor, read_news
+from cdc_assets.defs.told_changes import silver_version
+from cdc_assets.errors import CdcAssetsError
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
+from cdc_assets_tests.defs.conftest import SOURCE
 from cdc_assets_tests.support.caught_up import LINES, catch_up
 from cdc_assets_tests.support.fakes import FakeKafka
 
@@ -22,8 +25,10 @@ def confirmed(
 ) -> dict[str, object]:
     """{table: row count} of the events at `after` seconds from now."""
     news, _ = read_news(instance, platform, source)
-    events = confirmations(instance, platform, source, news, busy=busy, now=time.time() + after)
-    return {event.asset_key.path[-1].removeprefix("silver_"): event.metadata["dagster/row_count"].value for event in events}
+    late = Lateness({}, 0.0).look((), time.time() + after)
+    events = rest_events(instance, platform, source, tables_at_rest(news, busy), late)
+    told = [event for event in events if not isinstance(event, dg.AssetCheckEvaluation)]
+    return {event.asset_key.path[-1].removeprefix("silver_"): event.metadata["dagster/row_count"].value for event in told}
 
 
 @pytest.mark.slow
@@ -38,32 +43,32 @@ def test_after_half_of_the_window_every_idle_table_is_confirmed_with_its_rows(
 
 
 @pytest.mark.slow
-def test_a_confirmation_keeps_what_the_last_run_told(source: Source, platform: Platform, instance: dg.DagsterInstance) -> None:
+def test_what_a_run_told_stays_the_newest_materialization(
+    source: Source, platform: Platform, instance: dg.DagsterInstance
+) -> None:
     """The asset's page had been left with `cdc/events_folded 0`."""
     catch_up(platform, instance)
     key = dg.AssetKey(["silver", "shop", "silver_orders"])
     told = {"cdc/keys": "id", "cdc/delta_version": 7, "cdc/events_folded": 3, "cdc/rows_inserted": 3, "dagster/row_count": 3}
+    version = silver_version(platform.lake, source, source.table("orders"))
+    assert version is not None
 
     @dg.asset(key=key)
     def orders() -> dg.MaterializeResult:
-        return dg.MaterializeResult(metadata={**told, "cdc/events_by_op": dg.MetadataValue.json({"c": 3})})
+        return dg.MaterializeResult(metadata=told, data_version=dg.DataVersion(version))
 
     run = dg.materialize([orders], instance=instance).run_id
     window = source.freshness.fail_after.total_seconds()
     for passed in (window, 2 * window):
-        news, _ = read_news(instance, platform, source)
-        events = confirmations(instance, platform, source, news, busy=frozenset({"lines"}), now=time.time() + passed)
+        late = Lateness({}, 0.0).look((), time.time() + passed)
+        events = rest_events(instance, platform, source, {"orders"}, late)
+        assert [type(event) for event in events] == [dg.AssetObservation, dg.AssetCheckEvaluation]
         for event in events:
             instance.report_runless_asset_event(event)
-        shown = {name: value.value for name, value in events[0].metadata.items()}
-        assert shown.pop("cdc/last_run_at") == pytest.approx(time.time(), abs=120)
-        assert shown == {
-            **told,
-            "cdc/events_folded": 0,
-            "cdc/rows_inserted": 0,
-            "cdc/events_by_op": {},
-            "cdc/last_run": run,
-        }
+    event = instance.get_latest_materialization_event(key)
+    assert event is not None
+    assert event.asset_materialization is not None
+    assert (event.run_id, {name: each.value for name, each in event.asset_materialization.metadata.items()}) == (run, told)
 
 
 def test_a_table_with_news_is_not_confirmed(
@@ -85,6 +90,38 @@ def test_a_table_that_silver_does_not_have_is_not_confirmed(
     result = build_offsets_sensor(source).evaluate_tick(context)
     assert not result.run_requests
     assert not result.asset_events
+
+
+def test_a_table_is_late_by_looks_without_a_gap() -> None:
+    """A stack that stood still for a night does not begin with red checks."""
+    first = Lateness({}, 0.0).look(["orders"], 1000.0)
+    assert first.since == {"orders": 1000.0}
+    assert first.look(["orders", "lines"], 1005.0).since == {"orders": 1000.0, "lines": 1005.0}
+    assert first.look([], 1005.0).since == {}
+    assert first.look(["orders"], 40_000.0).since == {"orders": 40_000.0}
+
+
+@pytest.mark.slow
+def test_where_the_topics_cannot_be_asked_tables_grow_late_and_say_so(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catch_up(platform, instance)
+    hasty = Source.model_validate({**SOURCE, "freshness": {"fail_after": timedelta(milliseconds=2)}})
+
+    def away(*_: object) -> None:
+        raise CdcAssetsError("no broker answers")
+
+    monkeypatch.setattr(FakeKafka, "states", away)
+    cursor = None
+    for _ in range(2):
+        with dg.build_sensor_context(instance=instance, resources={"platform": platform}, cursor=cursor) as context:
+            result = build_offsets_sensor(hasty).evaluate_tick(context)
+        cursor = result.cursor
+    assert result.skip_message == "no broker answers"
+    assert sorted((event.asset_key.path[-1], event.passed) for event in result.asset_events) == [
+        ("silver_lines", False),
+        ("silver_orders", False),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,11 @@ import pytest
 
 from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.platform_resource import PlatformResource
+from cdc_assets.lake_sql.lake_tables import lake_tables
 from cdc_assets.names import LAYERS
 from cdc_assets.registry.models import Source
 from cdc_assets.registry_files.loader import load_sources
+from cdc_assets_tests.defs.conftest import SOURCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,9 +37,9 @@ bronze/shop/bronze_lines <- mirror/shop/mirror_lines [bronze,delta,spark]
 bronze/shop/bronze_orders <- mirror/shop/mirror_orders [bronze,delta,spark]
   checks: record_parity
 silver/shop/silver_lines <- bronze/shop/bronze_lines [delta,silver,spark]
-  checks: quarantine_empty, reconciled, schema
+  checks: fresh, quarantine_empty, reconciled, schema
 silver/shop/silver_orders <- bronze/shop/bronze_orders [delta,silver,spark]
-  checks: quarantine_empty, reconciled, schema
+  checks: fresh, quarantine_empty, reconciled, schema
 backup/shop/backup_lines <- bronze/shop/bronze_lines [s3]
   checks: manifest_parity
 backup/shop/backup_orders <- bronze/shop/bronze_orders [s3]
@@ -95,7 +97,7 @@ def test_a_box_of_the_graph_says_its_layer_and_its_table(source: Source) -> None
 
 def test_every_check_blocks_so_that_a_run_in_ci_fails(source: Source) -> None:
     graph = definitions(source).get_repository_def().asset_graph
-    assert len(graph.asset_check_keys) == 24
+    assert len(graph.asset_check_keys) == 26
     assert all(graph.get_check_spec(key).blocking for key in graph.asset_check_keys)
 
 
@@ -134,12 +136,30 @@ def test_silver_links_to_the_pages_of_its_chain(source: Source) -> None:
     assert {*linked} <= graph.get_all_asset_keys()
 
 
-def test_silver_has_a_freshness_policy_and_says_where_it_lies(source: Source) -> None:
+def test_silver_says_where_it_lies_and_what_readers_call_it(source: Source) -> None:
     graph = definitions(source).get_repository_def().asset_graph
     node = graph.get(dg.AssetKey(["silver", "shop", "silver_orders"]))
-    assert node.freshness_policy_or_from_metadata is not None
-    assert node.metadata["dagster/table_name"] == "lake.shop.orders"
+    assert node.freshness_policy_or_from_metadata is None, "it counts materializations alone: the check fresh tells"
+    assert node.metadata["dagster/table_name"] == "silver.shop.orders"
+    assert node.metadata["cdc/name_in_spark"] == "silver_shop.orders"
     assert str(node.metadata["dagster/uri"]).endswith("/silver/shop/orders")
+
+
+def test_the_name_on_a_page_is_the_one_that_readers_take(tmp_path: Path) -> None:
+    """`cdc sql` and notebooks; a name that is no plain word of SQL stands in quotes."""
+    source = Source.model_validate({**SOURCE, "tables": [{"name": "public.orders"}, {"name": "public.2024 lines"}]})
+    graph = definitions(source).get_repository_def().asset_graph
+    readers = {table.name for table in lake_tables([source], str(tmp_path))}
+    told = {
+        key.path[-1]: graph.get(key).metadata["dagster/table_name"]
+        for key in graph.get_all_asset_keys()
+        if key.path[0] in ("bronze", "silver")
+    }
+    assert len(told) == 4
+    assert set(told.values()) <= readers
+    assert told["silver_orders"] == "silver.shop.orders"
+    assert told["bronze_orders"] == "bronze.shop.orders"
+    assert [name for name in told.values() if '"' in name], told
 
 
 def load_in_a_new_process(code: str) -> tuple[str, float]:

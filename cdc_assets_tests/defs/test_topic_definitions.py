@@ -26,7 +26,7 @@ topic/feeds/topic_readings <- nothing [kafka]
 {mirror}bronze/feeds/bronze_readings <- {read} [bronze,delta,spark]
   checks: record_parity
 silver/feeds/silver_readings <- bronze/feeds/bronze_readings [delta,silver,spark]
-  checks: quarantine_empty, schema
+  checks: fresh, quarantine_empty, schema
 backup/feeds/backup_readings <- bronze/feeds/bronze_readings [s3]
   checks: manifest_parity
 ledger/feeds/ledger_readings <- silver/feeds/silver_readings [delta,ledger,spark]

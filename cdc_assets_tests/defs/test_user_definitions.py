@@ -75,6 +75,45 @@ def test_what_does_not_load_or_does_not_fit_is_named(text: str, reason: str, cha
     assert str(told.value).startswith(f"CDC_DEFINITIONS=gold_module is not loaded: {reason}")
 
 
+FOLLOWS = ASSET.replace('silver_city"])]', 'silver_city"])], automation_condition=dg.AutomationCondition.eager()')
+THEIR_SENSOR = """
+theirs = dg.AutomationConditionSensorDefinition("theirs", target={target})
+"""
+AUTOMATION = "default_automation_condition_sensor"
+
+
+@pytest.mark.parametrize(
+    ("text", "sensors"),
+    [
+        (ASSET, {}),
+        (FOLLOWS, {AUTOMATION: ("RUNNING", {GOLD})}),
+        # One of the user's own is as the user has it, and no asset is looked at by two.
+        (FOLLOWS + THEIR_SENSOR.format(target="[cities]"), {"theirs": ("STOPPED", {GOLD})}),
+        (
+            FOLLOWS + THEIR_SENSOR.format(target='dg.AssetSelection.groups("none")'),
+            {"theirs": ("STOPPED", set()), AUTOMATION: ("RUNNING", {GOLD})},
+        ),
+        (
+            FOLLOWS + THEIR_SENSOR.format(target="[cities]").replace('"theirs"', f'"{AUTOMATION}"'),
+            {AUTOMATION: ("STOPPED", {GOLD})},
+        ),
+    ],
+)
+def test_what_has_a_condition_is_looked_at_without_a_switch(
+    text: str, sensors: dict[str, tuple[str, set[dg.AssetKey]]], chains: dg.Definitions, folder: Path
+) -> None:
+    (folder / "gold_module.py").write_text(text)
+    sys.modules.pop("gold_module", None)
+    made = merge_user_definitions(chains, "gold_module").get_repository_def()
+    found = {}
+    for sensor in made.sensor_defs:
+        assert isinstance(sensor, dg.AutomationConditionSensorDefinition)
+        keys = sensor.asset_selection.resolve(made.asset_graph)
+        conditions = {key for key in keys if made.asset_graph.get(key).automation_condition is not None}
+        found[sensor.name] = (sensor.default_status.value, conditions)
+    assert found == sensors
+
+
 def run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CDC_", "DAGSTER_"))}
     own = {"PYTHONPATH": str(ROOT), "CDC_HOME": str(cwd / "home"), "CDC_DEFINITIONS": "gold.py"}

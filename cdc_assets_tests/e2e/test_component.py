@@ -23,7 +23,8 @@ from cdc_assets_tests.e2e.source_rows import silver_rows, source_rows
 from cdc_assets_tests.e2e.webserver import Graphql
 from cdc_assets_tests.support.foreign_project import ForeignProject, create_project
 from cdc_assets_tests.support.lake.jvm import free_port
-from cdc_assets_tests.support.lakehouse import Lakehouse
+from cdc_assets_tests.support.lakehouse import Lakehouse, until
+from cdc_assets_tests.support.page_blocks import blocks_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.all]
 _GIVEN = ("CORE_BOOTSTRAP", "LAKE_BOOTSTRAP", "CORE_CONNECT", "LAKE_CONNECT", "CONNECT_SECRETS", "SPARK_REMOTE", "LAKE")
@@ -87,9 +88,35 @@ def depot(lakehouse: Lakehouse, foreign_python: Path, tmp_path: Path) -> Iterato
         world.execute("CREATE TABLE depot_parcels (id bigint PRIMARY KEY, note text, price numeric(30,10))")
         world.execute(f"INSERT INTO depot_parcels {_ROWS}")
     yield project
+    with lakehouse.connect("world") as world:
+        world.execute("DROP TABLE depot_parcels")
     login = ("cdc", lakehouse.private("connect_password"))
     for cluster, connector in (("CORE", "depot-capture"), ("LAKE", "depot-mirror")):
         httpx.delete(f"{places[f'CDC_{cluster}_CONNECT']}/connectors/{connector}", auth=login, timeout=60, trust_env=False)
+
+
+def test_an_asset_of_the_project_follows_an_insert(lakehouse: Lakehouse, depot: ForeignProject, tmp_path: Path) -> None:
+    """As docs/how-to/library.md has it: no button but those of the connector's chain."""
+    from deltalake import DeltaTable
+
+    text = blocks_of("library.md", "python")["follow.py"]
+    for old, new in {"shop": "depot", "silver_orders": "silver_depot_parcels", "/orders": "/depot_parcels"}.items():
+        text = text.replace(old, new)
+    (depot.defs / "follow.py").write_text(text)
+    gold = Path(lakehouse.addresses["CDC_LAKE"]) / "gold" / "order_count"
+
+    def newest() -> int:
+        return max(DeltaTable(gold).to_pyarrow_table()["rows"].to_pylist()) if gold.exists() else 0
+
+    with dagster_of(depot, tmp_path / "dagster.log") as dagster:
+        dagster.materialize(
+            ["connector/depot/connector_depot", "topic/depot/topic_depot_parcels", "mirror/depot/mirror_depot_parcels"], _AT_ONCE
+        )
+        until(lambda: newest() == 200, "gold has not the rows of the snapshot", seconds=300)
+        with lakehouse.connect("world") as world:
+            world.execute("INSERT INTO depot_parcels VALUES (900, 'followed', 1)")
+        until(lambda: newest() == 201, "gold has no row of the INSERT", seconds=240)
+        assert dagster.sensor_that_made("gold/order_count") == "automation"
 
 
 def test_its_own_sensor_carries_a_source_to_silver(lakehouse: Lakehouse, depot: ForeignProject, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets_tests.e2e.webserver import Graphql
-from cdc_assets_tests.support.lakehouse import Lakehouse
+from cdc_assets_tests.support.lakehouse import Lakehouse, until
 
 pytestmark = pytest.mark.e2e
 GRAPH = "{ assetNodes { assetKey { path } dependencyKeys { path } groupName } }"
@@ -46,3 +46,21 @@ def test_an_asset_behind_silver_materializes_in_the_code_location(lakehouse: Lak
         largest = world.execute("SELECT max(population) FROM city WHERE geonameid > 0").fetchone()
     assert len(found) == 10
     assert largest[0] in [row["population"] for row in found]
+
+
+def test_an_asset_that_follows_silver_is_built_after_an_insert(lakehouse: Lakehouse) -> None:
+    """By the sensor of automation conditions, which nobody has started."""
+    dagster = Graphql(lakehouse.addresses["CDC_DAGSTER_URL"], lakehouse.private("dagster_token"))
+    assert dagster.sensor("default_automation_condition_sensor")[0] == "RUNNING"
+    gold = Path(lakehouse.addresses["CDC_LAKE"]) / "places.json"
+    with lakehouse.connect("world") as world:
+        world.execute(
+            "INSERT INTO city (geonameid, name, country, admin1, latitude, longitude, population, timezone, "
+            "alternate_names) SELECT -77, 'Followed', iso, '', 0, 0, 1, 'UTC', '{}' FROM country LIMIT 1"
+        )
+    try:
+        until(lambda: gold.exists() and "Followed" in json.loads(gold.read_text()), "gold has no row of it", seconds=240)
+        assert dagster.sensor_that_made("gold/places") == "default_automation_condition_sensor"
+    finally:
+        with lakehouse.connect("world") as world:
+            world.execute("DELETE FROM city WHERE geonameid = -77")

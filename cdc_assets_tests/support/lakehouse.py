@@ -67,6 +67,17 @@ def largest_cities() -> dg.MaterializeResult:
     largest = sorted(rows, key=lambda row: -row["population"])[:10]
     (lake / "largest_cities.json").write_text(json.dumps(largest))
     return dg.MaterializeResult(metadata={"dagster/row_count": len(largest)})
+
+
+@dg.asset(
+    key=["gold", "places"],
+    deps=[dg.AssetKey(["silver", "world", "silver_city"])],
+    automation_condition=dg.AutomationCondition.eager(),
+)
+def places() -> None:
+    lake = Path(os.environ["CDC_LAKE"])
+    rows = DeltaTable(lake / "silver" / "world" / "city").to_pyarrow_table(columns=["name"]).to_pylist()
+    (lake / "places.json").write_text(json.dumps([row["name"] for row in rows]))
 """
 
 

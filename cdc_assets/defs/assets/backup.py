@@ -1,6 +1,7 @@
 """The backup assets: what is new in bronze, copied to the source's object store with a manifest per batch."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -25,7 +26,7 @@ def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
         raise ValueError(f"source {source.name} declares no backup")
     config = source.backup.store
 
-    @table_step("backup", source)
+    @table_step("backup", source, version_of=_version)
     def backup(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
         from cdc_assets.backup import BatchForm, backup_table
         from cdc_assets.restore.column_history import back_up_columns
@@ -53,6 +54,11 @@ def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
         _keep_platform(context, platform, source, store)
 
     return backup
+
+
+def _version(_: str, __: Table, metadata: Mapping[str, Any], ___: str | None) -> str:
+    """A backup grows by records alone, in one epoch after the other."""
+    return f"{metadata['cdc/epoch']}.{metadata['cdc/epoch_records']}"
 
 
 def _metadata(result: "BackupResult") -> dict[str, int | float]:

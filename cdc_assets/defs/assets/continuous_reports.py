@@ -1,7 +1,7 @@
-"""What a continuous run tells Dagster of its tables: as the assets' own materializations, but only now and then.
+"""What a continuous run tells Dagster of its tables: as the assets' own events, but only now and then.
 
-A loop makes some commits a second, and Dagster keeps each event for ever. So the commits of half a minute are told as one
-materialization, with the same figures and how far silver is behind; cheap checks follow once a minute at most.
+A loop makes some commits a second, and Dagster keeps each event for ever. So the commits of half a minute are told as one,
+with the same figures and how far silver is behind; cheap checks follow once a minute at most.
 """
 
 from __future__ import annotations
@@ -23,23 +23,33 @@ from cdc_assets.defs.checks import quarantine_count
 from cdc_assets.defs.checks.result import check_result, evaluation_of
 from cdc_assets.defs.checks.schema import schema_result
 from cdc_assets.defs.keys import asset_key
+from cdc_assets.defs.told_changes import AssetEvent, change_event, silver_version
 from cdc_assets.quarantine.quarantined_records import quarantine_records
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 
 EVERY_SECONDS, CHECKS_SECONDS = 30.0, 60.0
-Event = dg.AssetMaterialization | dg.AssetCheckEvaluation
+Event = AssetEvent | dg.AssetCheckEvaluation
 Lags = Callable[[], Mapping[str, TableLag]]
 
 
 class ContinuousReports:
     """Of one source; the commits that are not told yet, and when each table was told of last."""
 
-    def __init__(self, lake: str, source: BaseSource, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        lake: str,
+        source: BaseSource,
+        *,
+        told: Callable[[dg.AssetKey], str | None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`told`: the data version that Dagster knows of an asset."""
         self._lake, self._source, self._clock, self._began = lake, source, clock, clock()
         self._appended: dict[str, AppendedTable] = {}
         self._folded: dict[str, FoldedTable] = {}
         self._told: dict[tuple[str, str], float] = {}
+        self._version_before, self._versions = told, dict[dg.AssetKey, str | None]()
 
     def add(self, done: CarriedPass) -> None:
         """What a pass has done."""
@@ -65,23 +75,23 @@ class ContinuousReports:
         for layer, short in due:
             seconds = now - self._told.get((layer, short), self._began)
             self._told[layer, short] = now
-            yield self._materialization(layer, short, seconds, behind.get(short))
+            yield self._event(layer, short, seconds, behind.get(short))
             if layer == "silver":
                 yield from self._checks(self._source.table(short), now)
 
-    def _materialization(self, layer: str, short: str, seconds: float, lag: TableLag | None) -> dg.AssetMaterialization:
+    def _event(self, layer: str, short: str, seconds: float, lag: TableLag | None) -> AssetEvent:
         table = self._source.table(short)
+        key, told, version = asset_key(layer, self._source, table), None, None
         if layer == "bronze":
             appended = self._appended.pop(short)
             metadata, records = metadata_of_append(appended), appended.added
         else:
             one = self._folded.pop(short)
             metadata, records = metadata_of_fold(self._lake, self._source, table, one.found, one.results), one.events
-        return dg.AssetMaterialization(
-            asset_key=asset_key(layer, self._source, table),
-            description="by continuous mode",
-            metadata={**metadata, **_flow(records, seconds, lag)},
-        )
+            told = self._versions[key] if key in self._versions else self._version_before(key)
+            version = self._versions[key] = silver_version(self._lake, self._source, table, told)
+        metadata = {**metadata, **_flow(records, seconds, lag)}
+        return change_event(key, metadata, version, told, description="by continuous mode")
 
     def _checks(self, table: Table, now: float) -> Iterator[dg.AssetCheckEvaluation]:
         place = ("checks", names.table_name(table))

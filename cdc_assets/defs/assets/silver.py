@@ -5,7 +5,7 @@ come from the source's catalogue, one query for all tables; when the source cann
 a guess about types would be a guess about data. A source of topics declares them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -15,12 +15,14 @@ from cdc_assets.bronze.copies import take_out_copies
 from cdc_assets.defs.assets.table_step import TableMetadata, table_step
 from cdc_assets.defs.checks.schema import schema_news
 from cdc_assets.defs.keys import asset_key
+from cdc_assets.defs.told_changes import silver_version
 from cdc_assets.errors import TableFailuresError
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.databases.catalogue import CatalogueTable
 from cdc_assets.resources.delta_log import bronze_committed, silver_rows, version_after
+from cdc_assets.resources.lake_columns import LakeColumn, lake_columns
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.schema_ledger import ledger_of
 from cdc_assets.shown_text import in_markdown
@@ -38,7 +40,10 @@ _BEFORE_THE_BACKUP = {"dagster/priority": "1"}
 def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
     """One step for all tables of the source."""
 
-    @table_step("silver", source, tags=_BEFORE_THE_BACKUP)
+    def version_of(lake: str, table: Table, _: Mapping[str, Any], told: str | None) -> str | None:
+        return silver_version(lake, source, table, told)
+
+    @table_step("silver", source, tags=_BEFORE_THE_BACKUP, version_of=version_of)
     def silver(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
         take_out_copies(platform, source, context.log.warning)
         # In this order: what bronze holds by now was written under the catalogue that is read next, or an older one.
@@ -66,13 +71,17 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
 def metadata_of_fold(lake: str, source: BaseSource, table: Table, found: CatalogueTable, results: Results) -> dict[str, Any]:
     """What Dagster shows of a table after a fold; `found` is what it was folded by."""
     result, versions = results
-    return _metadata(lake, source, table, found, result) | (_of_history(lake, source, table, versions) if versions else {})
+    told = _metadata(lake, source, table, found, result)
+    return told | (_of_history(lake, source, table, found, versions) if versions else {})
 
 
-def _of_history(lake: str, source: BaseSource, table: Table, result: JobResult) -> dict[str, Any]:
+def _of_history(lake: str, source: BaseSource, table: Table, found: CatalogueTable, result: JobResult) -> dict[str, Any]:
     path = names.history_path(lake, source, table)
+    columns = _columns_of_silver(lake, source, table, found)
     return {
         "cdc/history_uri": path,
+        "cdc/history_table": names.sql_text("history", source, table),
+        "cdc/history_columns": dg.MetadataValue.table_schema(column_schema(lake_columns(path), columns, found)),
         "cdc/history_versions": silver_rows(path) or 0,
         "cdc/history_delta_version": version_after(path, result),
         "cdc/history_versions_added": result.rows_inserted,
@@ -88,15 +97,39 @@ def _keys(table: Table, found: CatalogueTable) -> str:
     return ", ".join(table.keys or found.primary_key) or "none: appended"
 
 
-def column_schema(columns: Sequence[Column], found: CatalogueTable) -> dg.TableSchema:
-    """The columns with the comments that the source's database has of them; Dagster renders these as Markdown."""
-    comments = {column.name: in_markdown(column.comment) if column.comment else None for column in found.columns}
-    return dg.TableSchema(
-        [
-            dg.TableColumn(c.name, c.source_type, comments.get(c.name), dg.TableColumnConstraints(nullable=c.nullable))
-            for c in columns
-        ]
-    )
+_OUR_COLUMNS = {
+    "_cdc_position": "the place of the event that made this row; texts in the order of the source's log",
+    "_cdc_op": "what that event was: c created, u updated, r read by a snapshot, d deleted, t truncated",
+    "_cdc_source_ts": "when the source committed it",
+    "_cdc_tx_id": "the source's transaction",
+    "_cdc_deleted": "the row is gone from the source",
+    "_valid_from": "the position of the event that made the version",
+    "_valid_to": "the position of the event that ended it; null while it holds",
+    "_is_current": "whether the version holds",
+}
+"""As docs/how-to/read-tables.md has them."""
+
+
+def column_schema(held: Sequence[LakeColumn], columns: Sequence[Column], found: CatalogueTable) -> dg.TableSchema:
+    """The columns that a lake's table has, each with its type there, its type at the source beside that, and the comment that the
+    source's database has of it; Dagster renders these as Markdown."""
+    comments = {column.name: in_markdown(column.comment) for column in found.columns if column.comment}
+    at_source = {column.name: column for column in columns}
+
+    def to_column(each: LakeColumn) -> dg.TableColumn:
+        theirs = at_source.get(each.name)
+        if theirs is None:
+            return dg.TableColumn(each.name, each.type, _OUR_COLUMNS.get(each.name))
+        limits = dg.TableColumnConstraints(nullable=theirs.nullable, other=[f"at the source: {theirs.source_type}"])
+        return dg.TableColumn(each.name, each.type, comments.get(each.name), limits)
+
+    return dg.TableSchema([to_column(each) for each in held])
+
+
+def _columns_of_silver(lake: str, source: BaseSource, table: Table, found: CatalogueTable) -> Sequence[Column]:
+    """As silver has them by the table's policy: what is kept of a dropped column, aside for another type, or left out."""
+    ledger = ledger_of(names.silver_path(lake, source, table))
+    return ledger.columns if ledger else source_columns(source, table, found)
 
 
 def _preview(path: str, source: BaseSource, table: Table) -> dict[str, Any]:
@@ -107,12 +140,10 @@ def _preview(path: str, source: BaseSource, table: Table) -> dict[str, Any]:
 def _metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable, result: JobResult) -> dict[str, Any]:
     bronze = asset_key("bronze", source, table)
     path = names.silver_path(lake, source, table)
-    ledger = ledger_of(path)
-    # As silver has them by the table's policy: what is kept of a dropped column, aside for another type, or left out.
-    columns = ledger.columns if ledger else source_columns(source, table, found)
+    columns = _columns_of_silver(lake, source, table, found)
     return {
         "dagster/row_count": silver_rows(path) or 0,
-        "dagster/column_schema": column_schema(columns, found),
+        "dagster/column_schema": column_schema(lake_columns(path), columns, found),
         "dagster/column_lineage": dg.TableColumnLineage(
             {c.name: [dg.TableColumnDep(asset_key=bronze, column_name="value")] for c in columns}
         ),

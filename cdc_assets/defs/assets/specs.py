@@ -1,7 +1,8 @@
-"""What Dagster knows of each asset before it has run: key, group, kinds, owners, metadata, freshness."""
+"""What Dagster knows of each asset before it has run: key, group, kinds, owners, metadata."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,7 +63,6 @@ def connector_spec(source: CapturedSource) -> dg.AssetSpec:
 def table_spec(layer: str, source: BaseSource, table: Table) -> dg.AssetSpec:
     """One link of one table's chain, downstream of the link before it."""
     upstream = _upstream_keys(layer, source, table)
-    freshness = (table.freshness or source.freshness) if layer == "silver" else None
     description = (_DESCRIPTIONS if source.captured else _OF_TOPICS)[layer].format(table=table.name)
     if layer == "silver" and table.description:
         description = f"{table.description} {description}"
@@ -76,9 +76,6 @@ def table_spec(layer: str, source: BaseSource, table: Table) -> dg.AssetSpec:
         tags={"layer": layer, "source": source.name, "table": names.table_name(table)},
         skippable=True,
         metadata=_metadata(layer, source, table),
-        freshness_policy=dg.FreshnessPolicy.time_window(fail_window=freshness.fail_after, warn_window=freshness.warn_after)
-        if freshness
-        else None,
     )
 
 
@@ -107,7 +104,7 @@ def _metadata(layer: str, source: BaseSource, table: Table) -> dict[str, Any]:
         return {"dagster/storage_kind": "kafka", "cdc/topic": names.lake_topic(source, table)}
     if layer == "bronze":
         return {
-            "dagster/table_name": f"lake.bronze.{source.name}",
+            "dagster/table_name": names.sql_text("bronze", source, table),
             "dagster/uri": names.bronze_path(lake, source),
             "dagster/storage_kind": "delta",
             "dagster/column_schema": dg.TableSchema([dg.TableColumn(name, type_, said or None) for name, type_, said in COLUMNS]),
@@ -115,10 +112,11 @@ def _metadata(layer: str, source: BaseSource, table: Table) -> dict[str, Any]:
         }
     if layer == "silver":
         return {
-            "dagster/table_name": f"lake.{source.name}.{names.table_name(table)}",
+            "dagster/table_name": names.sql_text("silver", source, table),
             "dagster/uri": names.silver_path(lake, source, table),
             "dagster/storage_kind": "delta",
-            "cdc/read": f'cdc sql "FROM {".".join(names.sql_name("silver", source, table))}"',
+            "cdc/name_in_spark": ".".join(names.catalog_name(names.sql_name("silver", source, table))),
+            "cdc/read": _question(names.sql_text("silver", source, table)),
             "cdc/events": f"cdc peek {names.topic(source, table)} -f",
             **_experimental(source),
             **_links(source, table),
@@ -136,6 +134,12 @@ def _metadata(layer: str, source: BaseSource, table: Table) -> dict[str, Any]:
         "dagster/uri": f"{scheme}://{store.bucket}/{store.prefix}/{source.name}/{names.table_name(table)}/",
         "dagster/storage_kind": store.kind,
     }
+
+
+def _question(table: str) -> str:
+    """For a shell: a name in quotes ends no quotes of its own."""
+    statement = f"FROM {table}"
+    return f"cdc sql {shlex.quote(statement)}" if '"' in table else f'cdc sql "{statement}"'
 
 
 def _links(source: BaseSource, table: Table) -> dict[str, dg.MetadataValue]:

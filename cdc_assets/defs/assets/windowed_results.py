@@ -54,7 +54,7 @@ def _spec(key: dg.AssetKey, windows: TableWindows) -> dg.AssetSpec:
         owners=table.owners or source.owners,
         tags={"layer": "windows", "source": source.name, "table": windows.name},
         metadata={
-            "dagster/table_name": f"lake.windows.{source.name}.{windows.name}",
+            "dagster/table_name": names.quote_parts(("windows", source.name, windows.name)),
             "dagster/uri": windows.spec(settings.lake()).path,
             "dagster/storage_kind": "delta",
             "cdc/panes_uri": windows.spec(settings.lake()).panes_path,

@@ -13,6 +13,7 @@ from cdc_assets import names
 from cdc_assets.defs.checks.cuts_kept import build_cuts_check
 from cdc_assets.defs.checks.drilled import build_drilled_check
 from cdc_assets.defs.checks.flow import build_flow_check, has_flow_check
+from cdc_assets.defs.checks.fresh import build_fresh_checks
 from cdc_assets.defs.checks.history import build_history_checks, tables_with_history
 from cdc_assets.defs.checks.hop_balance import build_ledger_checks
 from cdc_assets.defs.checks.maintained import build_maintained_check
@@ -32,6 +33,7 @@ Builder = Callable[[BaseSource], Sequence[dg.AssetChecksDefinition]]
 CHECKS: tuple[Builder, ...] = (
     build_volumetry_checks,
     lambda source: [build_quarantine_checks(source)],
+    lambda source: [build_fresh_checks(source)],
     lambda source: [build_model_checks(source)] if has_models(source) else [],
     lambda source: [build_ledger_checks(source)],
     lambda source: [build_maintained_check(source)],

@@ -8,16 +8,18 @@ After failed runs the sensor waits longer each time, so that a lasting fault doe
 import json
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
+from typing_extensions import Self
 
 from cdc_assets import names
 from cdc_assets.bronze.ranges import pending_ranges, width
 from cdc_assets.defs.continuous_run import end_long_runs, keeper_name
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.defs.sensors.confirmations import confirmations
+from cdc_assets.defs.sensors.confirmations import Lateness, rest_events, tables_at_rest
 from cdc_assets.defs.sensors.news import Request, TableNews, Waiting, decide, decide_backups
 from cdc_assets.defs.sensors.recent_runs import (
     BACKED_UP,
@@ -63,21 +65,45 @@ def build_offsets_sensor(source: BaseSource, declared_in: Path | None = None) ->
         tags={SOURCE_TAG: source.name, DIGEST_TAG: loaded},
         description=f"Last stable offsets of {quantity(len(source.tables), 'mirrored topic')} against what the lake has.",
     )
-    def offsets(context: dg.SensorEvaluationContext, platform: PlatformResource) -> dg.SensorResult | dg.SkipReason:
+    def offsets(context: dg.SensorEvaluationContext, platform: PlatformResource) -> dg.SensorResult:
         return _look(context, platform, source, lambda: change_of(source.name, loaded, declared_in) if declared_in else "")
 
     return offsets
 
 
+@dataclass(frozen=True)
+class _Cursor:
+    """What a look leaves for the next: since when tables wait for a run, and since when they are late."""
+
+    waiting: Waiting
+    late: Lateness
+
+    @classmethod
+    def read(cls, text: str | None) -> Self:
+        """A convenience: one that cannot be read starts anew."""
+        try:
+            told = json.loads(text or "{}")
+            waiting = {str(k): float(v) for k, v in told.get("waiting_since", {}).items()}
+            late = {str(k): float(v) for k, v in told.get("late_since", {}).items()}
+            return cls(Waiting(waiting), Lateness(late, float(told.get("looked_at", 0.0))))
+        except (ValueError, TypeError, AttributeError):
+            return cls(Waiting(), Lateness({}, 0.0))
+
+    def to_json(self) -> str:
+        """As Dagster keeps it."""
+        late = {"late_since": dict(self.late.since), "looked_at": self.late.looked_at}
+        return json.dumps({"waiting_since": dict(self.waiting.since), **late})
+
+
 def _look(
     context: dg.SensorEvaluationContext, platform: Platform, source: BaseSource, change: Callable[[], str]
-) -> dg.SensorResult | dg.SkipReason:
+) -> dg.SensorResult:
     """One tick; `change`: what the registry says otherwise by now, empty for nothing."""
-    now = time.time()
+    now, cursor = time.time(), _Cursor.read(context.cursor)
     try:
         news, problems = read_news(context.instance, platform, source)
     except CdcAssetsError as error:
-        return dg.SkipReason(str(error))
+        return _without_news(context, platform, source, cursor, str(error))
     for problem in problems:
         context.log.warning(problem)
     under_way = runs_under_way(context.instance)
@@ -94,7 +120,7 @@ def _look(
     requests, waiting = decide(
         ours,
         busy=busy[CARRIED] | paused[CARRIED].keys(),
-        waiting=_from_cursor(context.cursor),
+        waiting=cursor.waiting,
         now=now,
         batching=source.batching,
         alone=frozenset(pauses[CARRIED]),
@@ -102,14 +128,23 @@ def _look(
     backups = decide_backups(news, busy=busy[BACKED_UP] | paused[BACKED_UP].keys(), alone=frozenset(pauses[BACKED_UP]))
     run_requests = [_run_request(source, CARRIED, each, "bronze", "silver") for each in requests]
     run_requests += [_run_request(source, BACKED_UP, each, "backup") for each in backups]
+    late = cursor.late.look([each.table for each in news if each.has_news], now)
+    nothing = (elsewhere, _why_nothing(ours, len(news), busy, paused, problems), changed)
     return dg.SensorResult(
         run_requests=run_requests,
-        asset_events=confirmations(context.instance, platform, source, news, busy=busy[CARRIED], now=now),
-        skip_reason=None
-        if run_requests
-        else "; ".join(filter(None, (elsewhere, _why_nothing(ours, len(news), busy, paused, problems), changed))),
-        cursor=json.dumps({"waiting_since": dict(waiting.since)}),
+        asset_events=rest_events(context.instance, platform, source, tables_at_rest(news, busy[CARRIED]), late),
+        skip_reason=None if run_requests else "; ".join(filter(None, nothing)),
+        cursor=_Cursor(waiting, late).to_json(),
     )
+
+
+def _without_news(
+    context: dg.SensorEvaluationContext, platform: Platform, source: BaseSource, cursor: _Cursor, why: str
+) -> dg.SensorResult:
+    """Nobody knows what is new: each table grows older, which is told."""
+    late = cursor.late.look([names.table_name(table) for table in source.tables], time.time())
+    events = rest_events(context.instance, platform, source, (), late)
+    return dg.SensorResult(asset_events=events, skip_reason=why, cursor=_Cursor(cursor.waiting, late).to_json())
 
 
 def _run_request(source: BaseSource, kind: SensorRuns, request: Request, *layers: str) -> dg.RunRequest:
@@ -199,13 +234,3 @@ def _is_behind(last: dg.EventLogEntry | None, bronze: CommittedTopic) -> bool:
     records = "cdc/epoch_records" if "cdc/epoch" in told else "dagster/row_count"
     at, copied = (int(str(told[key].value)) if key in told else 0 for key in ("cdc/epoch", records))
     return bronze.records_ahead_of(BackupPosition(epoch=at, records=copied)) > 0
-
-
-def _from_cursor(cursor: str | None) -> Waiting:
-    """The cursor is a convenience; one that cannot be read starts anew."""
-    if not cursor:
-        return Waiting()
-    try:
-        return Waiting({str(k): float(v) for k, v in json.loads(cursor)["waiting_since"].items()})
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return Waiting()
