@@ -43,7 +43,7 @@ def server_verdict(
     return _slot(facts, captured=captured, stored=stored)
 
 
-def reached_by(connector: int, events: int, known: Known | None, facts: ServerFacts) -> int:
+def place_of_reading(connector: int, events: int, known: Known | None, facts: ServerFacts) -> int:
     """How far the log has been read, by the connector's own place and by the positions of bronze's events.
 
     Where the witness shows the very server that was read, an event beyond its log was not written by it, and says nothing

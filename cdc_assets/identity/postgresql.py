@@ -11,7 +11,7 @@ from typing import Any
 from cdc_assets import names
 from cdc_assets.connectors.first_snapshot import has_place
 from cdc_assets.identity.facts import FIRST_HOME, LAST_HOME, IncarnationDatabase, ServerFacts, lsn_bytes
-from cdc_assets.identity.judge import Verdict, is_of_earlier_epoch, reached_by, server_verdict
+from cdc_assets.identity.judge import Verdict, is_of_earlier_epoch, place_of_reading, server_verdict
 from cdc_assets.identity.memory import Bounds, Known, Memory, SeenStarts
 from cdc_assets.identity.starts import Start, StartsTable, find_loss
 from cdc_assets.kinds import expect
@@ -75,7 +75,7 @@ def _judge(platform: Platform, source: Source, offsets: Offsets, slot: str | Non
     database, memory = IncarnationDatabase(expect(source.database, Database)), Memory.of(source.name)
     events = _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source)))
     facts = database.facts(slot or names.slot_name(source), names.witness_table(source))
-    at = reached_by(log_position(offsets), events, memory.known or known, facts)
+    at = place_of_reading(log_position(offsets), events, memory.known or known, facts)
     found = server_verdict(memory.known or known, facts, reached=at, captured=has_place(offsets), stored=at)
     return IdentityLook(facts, Verdict("other", memory.opening.reason) if memory.opening is not None else found, at)
 
@@ -88,7 +88,7 @@ def _look(platform: Platform, source: Source) -> tuple[IdentityLook, Memory, tup
     # Before the server is asked: its log only grows.
     events = _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source)))
     facts = database.facts(names.slot_name(source), names.witness_table(source))
-    at = reached_by(log_position(offsets), events, memory.known, facts)
+    at = place_of_reading(log_position(offsets), events, memory.known, facts)
     stored = max(at, log_position(platform.core_connect(source.cluster).offsets(names.connector_name(source))))
     verdict = server_verdict(memory.known, facts, reached=at, captured=has_place(offsets), stored=stored)
     if memory.known is not None and is_of_earlier_epoch(memory.known, facts):

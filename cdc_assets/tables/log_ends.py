@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cdc_assets import names
+from cdc_assets.kinds import kind_of
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource
-from cdc_assets.registry.postgresql import Database
-from cdc_assets.resources.databases.postgresql_capture import PostgresCapture
 from cdc_assets.resources.delta_log import bronze_committed
-from spark.positions.layout import NUMBER_WIDTH, epoch_prefix
+from spark.positions.layout import epoch_prefix
 from spark.specs import SilverSpec
 
 
@@ -28,9 +27,10 @@ def with_log_end(source: BaseSource, specs: Mapping[TableId, SilverSpec], lake: 
         DatabaseError: the source cannot be asked.
     """
     captured = source.captured
-    if captured is None or not isinstance(captured.database, Database) or not specs:
+    asked = kind_of(source).log_end
+    if captured is None or asked is None or not specs:
         return dict(specs)
-    end = f"{PostgresCapture(captured.database).log_end():0{NUMBER_WIDTH}x}"
+    end = asked.load()(captured.database)
     committed = bronze_committed(names.bronze_path(lake, source))
     topics = committed.topics.values() if committed else ()
     epochs = {spec.table: max((t.epoch for t in topics if t.table == spec.table), default=0) for spec in specs.values()}

@@ -12,10 +12,12 @@ from typing import Any
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.postgresql import Database
 from cdc_assets.resources.databases.postgresql import PARTS, PostgresDatabase
 from cdc_assets.resources.databases.postgresql_own_tables import is_there
 from cdc_assets.resources.databases.postgresql_publication import read_publication
 from spark.delta.identifiers import double_quote
+from spark.positions.layout import NUMBER_WIDTH
 
 _MISSING_RIGHTS = """
 SELECT wanted.s, wanted.t, pg_get_userbyid(c.relowner)
@@ -194,6 +196,15 @@ class PostgresCapture(PostgresDatabase):
 
         with self.connection() as connection:
             connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(publication)))
+
+
+def log_end(database: Database) -> str:
+    """Where the log ends, as positions have it less their epoch (spark.positions.postgresql).
+
+    Raises:
+        DatabaseError: the server cannot be asked.
+    """
+    return f"{PostgresCapture(database).log_end():0{NUMBER_WIDTH}x}"
 
 
 def _signal_statements(table: TableId, user: str) -> tuple[list[Any], Any]:

@@ -41,7 +41,8 @@ FROM item JOIN pg_trigger ON tgrelid = item.oid WHERE NOT tgisinternal
 UNION ALL SELECT 'it has the rule ' || rulename, 'DROP RULE ' || quote_ident(rulename) || ' ON {table}'
 FROM item JOIN pg_rewrite ON ev_class = item.oid WHERE relkind = 'r'
 UNION ALL SELECT DISTINCT role || ' may write to it', 'REVOKE ALL ON {table} FROM ' || quoted
-FROM granted JOIN named ON oid = grantee WHERE privilege_type NOT IN ('SELECT', 'MAINTAIN') AND grantee NOT IN (SELECT oid FROM ours)
+FROM granted JOIN named ON oid = grantee
+WHERE privilege_type NOT IN ('SELECT', 'MAINTAIN') AND grantee NOT IN (SELECT oid FROM ours)
 """
 
 
