@@ -26,7 +26,7 @@ class NamedObject:
     """What is named as the newest; `digest` is empty where an earlier release has put it, `signature` where nobody has signed."""
 
     key: str
-    digest: str
+    digest: str = ""
     signature: str = ""
 
     def is_other(self, sha256: str) -> bool:
@@ -55,7 +55,7 @@ class NewestName:
         said = f"{key.removeprefix(self.folder)} {sha256}"
         store.put(self.key, " ".join(filter(None, (said, sign(self.key, said)))).encode())
 
-    def signed(self, store: ObjectStore) -> str:
+    def authorship(self, store: ObjectStore) -> str:
         """Whether it is signed, for people; empty where nothing is named."""
         named = self.read(store)
         return describe(named.signature) if named else ""

@@ -99,10 +99,12 @@ def _verify(source: BaseSource, *, deep: bool) -> Iterator[_Found]:
     for table in (*declared, *stored.others):
         there = committed is not None and committed.of_table(table)
         report = verify_backup(store, source=source.name, table=table, bronze_path=bronze if there else None, deep=deep)
-        yield _Found(source.name, table, report.differences, _counts(report), newest_of_table(source.name, table).signed(store))
+        yield _Found(
+            source.name, table, report.differences, _counts(report), newest_of_table(source.name, table).authorship(store)
+        )
     state = (*verify_state(store, source.name, deep=deep), *verify_cuts(store, source.name))
     foreign = (f"{key} is of no table, and not ours" for key in stored.foreign)
-    yield _Found(source.name, "(the source)", (*state, *foreign), signed=newest_entry(source.name).signed(store))
+    yield _Found(source.name, "(the source)", (*state, *foreign), signed=newest_entry(source.name).authorship(store))
 
 
 def _counts(report: VerifyReport) -> dict[str, int]:

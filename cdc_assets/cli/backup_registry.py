@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +14,9 @@ from cdc_assets.cli.exit_codes import report_errors
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.registry.backup_store import BackupStore, parse_store
 from cdc_assets.shown_text import visible
+
+if TYPE_CHECKING:
+    from cdc_assets.restore.registry_files import RegistryFile
 
 
 def registry(
@@ -25,7 +29,6 @@ def registry(
     into: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write a file for each source there; without it they are printed.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask about addresses that have changed.")] = False,
     output: Output = Format.text,
 ) -> None:
     """Print the registry's files of sources as their last backup has them, or write them.
@@ -43,11 +46,9 @@ def registry(
     with report_errors():
         found = read_registry_files(Platform().store(store), sources)
         texts = {source: file.text for source, file in found.items()}
-        for source, file in found.items():
-            shown = ", ".join(f"{key} {value}" for key, value in file.address.items() if value != "null")
-            print(visible(f"{source}: {file.signed}; passwords go to: {shown}"), file=sys.stderr)
+        _show_addresses(found)
         if into is not None:
-            _confirm({source: file.changes for source, file in found.items() if file.changes}, yes=yes, asks=not is_data(output))
+            _confirm(found, asks=not is_data(output))
         written = write_registry_files(texts, into) if into is not None else []
     if is_data(output):
         print_document({"sources": texts, "written": [str(file) for file in written]}, output)
@@ -59,15 +60,22 @@ def registry(
             print(f"# {source}.yaml\n{text}")
 
 
-def _confirm(changes: dict[str, list[str]], *, yes: bool, asks: bool) -> None:
-    """Raises BadParameter where nobody can be asked."""
-    for source, each in changes.items():
-        for line in each:
+def _show_addresses(found: Mapping[str, RegistryFile]) -> None:
+    for source, file in found.items():
+        shown = ", ".join(f"{key} {value}" for key, value in file.address.items() if value != "null")
+        print(visible(f"{source}: {file.signed}; passwords go to: {shown}"), file=sys.stderr)
+        for line in file.changes:
             print(visible(f"{source}: differs from the last known: {line}"), file=sys.stderr)
-    if not changes or yes:
+
+
+def _confirm(found: Mapping[str, RegistryFile], *, asks: bool) -> None:
+    """Raises BadParameter where nobody can be asked."""
+    if not any(file.changes for file in found.values()):
         return
     if not (asks and sys.stdin.isatty()):
-        raise typer.BadParameter("nobody can be asked here whether these addresses are right: look at them, then add --yes")
+        raise typer.BadParameter(
+            "nobody can be asked here whether these addresses are right: without --into the files are printed"
+        )
     typer.confirm("Are these the addresses that passwords may be sent to?", abort=True)
 
 

@@ -46,7 +46,7 @@ def _print_vulnerabilities(parts: Sequence[LockedPart], output: Format) -> None:
     from cdc_assets.stack import known_vulnerabilities as known
 
     with report_errors():
-        found = known.known_vulnerabilities(parts)
+        found = known.find_vulnerabilities(parts)
     print_rows([each.row() for each in found], output, narrow=("name", "version", "id", "mended"))
     asked = sum(part.kind == "python" for part in parts)
     at = dt.datetime.now(dt.timezone.utc).isoformat(timespec="minutes")

@@ -65,7 +65,7 @@ def read_registry_files(store: ObjectStore, sources: Sequence[str]) -> dict[str,
         text, before = registry_files(store, source)
         if not text:
             raise RestoreError(f"this backup has no registry file of source {source}; is the prefix the one of its `backup:`?")
-        found[source] = RegistryFile(text, newest_entry(source).signed(store), before)
+        found[source] = RegistryFile(text, newest_entry(source).authorship(store), before)
     return found
 
 

@@ -37,7 +37,7 @@ class Vulnerability:
         return asdict(self)
 
 
-def known_vulnerabilities(parts: Sequence[LockedPart], transport: httpx.BaseTransport | None = None) -> list[Vulnerability]:
+def find_vulnerabilities(parts: Sequence[LockedPart], transport: httpx.BaseTransport | None = None) -> list[Vulnerability]:
     """Of the packages among the parts, in their order; withdrawn advisories are left out.
 
     Raises:

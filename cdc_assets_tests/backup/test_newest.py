@@ -172,12 +172,12 @@ def test_a_head_is_signed_where_the_secret_is(
     monkeypatch.setenv("CDC_HOME", str(tmp_path / "home"))
     head = newest_of_table("shop", "orders")
     append(any_store, bronze, 0)
-    assert (head.signed(any_store), differences(any_store, bronze)) == ("not signed", ())
+    assert (head.authorship(any_store), differences(any_store, bronze)) == ("not signed", ())
     monkeypatch.setenv("CDC_SECRET_BACKUP_KEY", "a drawn key")
     (told,) = differences(any_store, bronze)
     assert told == f"{NEWEST} is not signed, and secret backup_key is here: it is of before the secret, or somebody else wrote it"
     append(any_store, bronze, 1)
-    assert (head.signed(any_store), differences(any_store, bronze)) == ("signed by backup_key", ())
+    assert (head.authorship(any_store), differences(any_store, bronze)) == ("signed by backup_key", ())
     said, _, signature = any_store.get(NEWEST).decode().rpartition(" ")
     own = hmac.new(b"a drawn key", f"{NEWEST}\n{said}".encode(), hashlib.sha256).hexdigest()
     assert signature == own
@@ -193,4 +193,4 @@ def test_a_head_is_signed_where_the_secret_is(
     (told,) = differences(any_store, bronze)
     assert told.startswith(f"{NEWEST} has another signature than secret backup_key makes: ")
     monkeypatch.delenv("CDC_SECRET_BACKUP_KEY")
-    assert head.signed(any_store) == "signed; no secret backup_key here to compare it with"
+    assert head.authorship(any_store) == "signed; no secret backup_key here to compare it with"

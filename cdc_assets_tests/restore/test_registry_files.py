@@ -73,7 +73,7 @@ def test_addresses_that_somebody_has_changed(
     assert 'shop: differs from the last known: host is "attacker.example", was "db.example"' in said
     assert 'shop: differs from the last known: sslmode is "disable", was "verify-full"' in said
     assert "shop: not signed; passwords go to: " in said
-    assert cdc(*place, *into, "--yes")[0] == 0
+    assert cdc(*place)[1]["sources"]["shop"] == DECLARED.format(host="attacker.example", mode="disable")
     monkeypatch.setenv("CDC_SECRET_BACKUP_KEY", "a drawn key")
     code, told, said = cdc(*place)
     assert (code, told) == (2, None)

@@ -42,20 +42,20 @@ def answer(request: httpx.Request) -> httpx.Response:
 
 
 def test_what_the_index_knows() -> None:
-    (found,) = known.known_vulnerabilities(PARTS, httpx.MockTransport(answer))
+    (found,) = known.find_vulnerabilities(PARTS, httpx.MockTransport(answer))
     assert (found.name, found.id, found.mended) == ("old-one", "CVE-2024-3651, PYSEC-2024-60", "3.7")
 
 
 @pytest.mark.parametrize("response", [httpx.Response(404), httpx.Response(200, text="<html>"), httpx.Response(200, json={})])
 def test_an_index_that_does_not_say_is_no_good_news(response: httpx.Response) -> None:
     with pytest.raises(StackError, match=r"/pypi/old-one/1.0/json tells of no vulnerabilities"):
-        known.known_vulnerabilities(PARTS[:1], httpx.MockTransport(lambda _: response))
+        known.find_vulnerabilities(PARTS[:1], httpx.MockTransport(lambda _: response))
 
 
 def test_the_command_says_when_it_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cdc_assets.stack.bill_of_materials.parts_of_locks", lambda: PARTS)
-    ask = known.known_vulnerabilities
-    monkeypatch.setattr(known, "known_vulnerabilities", lambda parts: ask(parts, httpx.MockTransport(answer)))
+    ask = known.find_vulnerabilities
+    monkeypatch.setattr(known, "find_vulnerabilities", lambda parts: ask(parts, httpx.MockTransport(answer)))
     result = CliRunner().invoke(app, ["licences", "--vulnerabilities", "-o", "json"])
     assert (result.exit_code, [row["name"] for row in json.loads(result.stdout)]) == (1, ["old-one"])
     assert f"1 known vulnerability of 2 packages, by {known.INDEX} at {dt.date.today()}" in result.stderr
