@@ -187,6 +187,8 @@ class SilverSpec(JsonSpec):
     log of its last DROP or CREATE (all of these places are `drops`); `renewed` and `orders` are the job's own (spark.schema);
     an order is a position up to which events are older than it, and the columns by name and number.
     `portable`: the table gets no feature of Delta that other readers than Spark and delta-rs may lack. `past`: see bronze/held.
+    `log_end`: beyond this place, epoch first, no event can lie that bronze had when the source's log was asked for its end; what
+    does is held in quarantine. Empty: not known.
     `where`: the rows that the table has (none: all of them; spark.silver.row_filter). `excluded`: columns of the source left out.
     """
 
@@ -218,6 +220,7 @@ class SilverSpec(JsonSpec):
     schema_ids: dict[str, list[int]] | None = None
     portable: bool = False
     past: str = ""
+    log_end: str = ""
     where: tuple[RowCondition, ...] = ()
     excluded: tuple[str, ...] = ()
 

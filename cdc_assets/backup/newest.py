@@ -3,7 +3,8 @@
     0000-00000000000000000020.json 5f70bf18a086…
 
 Each manifest names the one before it, so that nothing but this names the newest. It may name an older one where a backup was
-killed between the two, and never one that is not there yet. Earlier releases put the name alone.
+killed between the two, and never one that is not there yet. Earlier releases put the name alone. Where the secret is there, a
+signature stands behind (backup.signature).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 from cdc_assets.backup.layout import is_batch_name, manifests_prefix, newest_key
 from cdc_assets.backup.manifest import Manifest
+from cdc_assets.backup.signature import describe, find_forgery, sign
 from cdc_assets.errors import StoreError
 from cdc_assets.resources.object_store import ObjectStore, StoredObject
 from cdc_assets.resources.object_store.errors import MissingObjectError
@@ -21,10 +23,11 @@ from cdc_assets.resources.object_store.errors import MissingObjectError
 
 @dataclass(frozen=True)
 class NamedObject:
-    """What is named as the newest; `digest` is empty where an earlier release has put it."""
+    """What is named as the newest; `digest` is empty where an earlier release has put it, `signature` where nobody has signed."""
 
     key: str
-    digest: str
+    digest: str = ""
+    signature: str = ""
 
     def is_other(self, sha256: str) -> bool:
         """Whether an object of this digest is another than the one that was named."""
@@ -49,7 +52,21 @@ class NewestName:
 
     def write(self, store: ObjectStore, key: str, sha256: str) -> None:
         """Put it, to name an object by its key and the digest of its bytes."""
-        store.put(self.key, f"{key.removeprefix(self.folder)} {sha256}".encode())
+        said = f"{key.removeprefix(self.folder)} {sha256}"
+        store.put(self.key, " ".join(filter(None, (said, sign(self.key, said)))).encode())
+
+    def authorship(self, store: ObjectStore) -> str:
+        """Whether it is signed, for people; empty where nothing is named."""
+        named = self.read(store)
+        return describe(named.signature) if named else ""
+
+    def forgeries(self, named: NamedObject, newest: str) -> Iterator[str]:
+        """Why whoever has the secret has not written what is named, or the newest that is there."""
+        forged = find_forgery(self.key, f"{named.key.removeprefix(self.folder)} {named.digest}", named.signature)
+        if forged:
+            yield forged
+        elif named.signature and newest > named.key and sign(self.key, ""):
+            yield f"{newest} is behind what {self.key} has signed: a backup is at work, was killed, or somebody else wrote it"
 
     def differences(self, store: ObjectStore, digests: Mapping[str, str], read: Callable[[], bytes]) -> Iterator[str]:
         """Whether the object that is named is there, and what it was. The chain tells of a loss before others.
@@ -61,7 +78,9 @@ class NewestName:
             named = self._parse(read())
             if named is None:
                 yield f"{self.key} names no {self.what}"
-            elif named.key > newest and not _is_there(store, named.key):
+                return
+            yield from self.forgeries(named, newest)
+            if named.key > newest and not _is_there(store, named.key):
                 yield f"{named.key} is missing: {self.key} names it as the newest {self.what}; what it held is not in the backup"
             elif (has := digests.get(named.key)) and named.is_other(has):
                 yield f"{named.key} is another than when it was written: {self.key} names sha256 {named.digest}, it has {has}"
@@ -72,9 +91,9 @@ class NewestName:
             yield str(error)
 
     def _parse(self, data: bytes) -> NamedObject | None:
-        name, _, digest = data.decode(errors="replace").partition(" ")
-        known = self.is_name(name) and (not digest or re.fullmatch(r"[0-9a-f]{64}", digest))
-        return NamedObject(self.folder + name, digest) if known else None
+        name, *digests = data.decode(errors="replace").split(" ")
+        known = self.is_name(name) and len(digests) <= 2 and all(re.fullmatch(r"[0-9a-f]{64}", each) for each in digests)
+        return NamedObject(self.folder + name, *digests) if known else None
 
 
 def newest_of_table(source: str, table: str) -> NewestName:

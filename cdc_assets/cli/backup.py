@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help=__doc__)
 app.command()(registry)
 app.command()(expire)
-_SHOWN = ("source", "table", "manifests", "objects", "records", "behind", "damaged")
+_SHOWN = ("source", "table", "manifests", "objects", "records", "behind", "damaged", "signed")
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,13 @@ class _Found:
     table: str
     damage: tuple[str, ...]
     counts: dict[str, int] = field(default_factory=dict)
+    signed: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """For people and programs."""
         empty = dict.fromkeys(("manifests", "objects", "records", "behind"))
         counts = {**empty, **self.counts, "damaged": len(self.damage)}
-        return {"source": self.source, "table": self.table, **counts, "damage": list(self.damage)}
+        return {"source": self.source, "table": self.table, **counts, "signed": self.signed, "damage": list(self.damage)}
 
 
 @app.command()
@@ -56,7 +57,8 @@ def verify(
     """Read every object of the backup, and name each that is changed, cut short, missing or foreign.
 
     Exit 1 when there is one. Nothing is changed. No service is asked but the store. Where the lake has
-    the table, its rows are counted as well.
+    the table, its rows are counted as well. Where the secret `backup_key` is there, a backup signs what
+    it writes, and a head without its signature, or with another one, is damage.
     """
     settings.export_stack_environment()
     with report_errors():
@@ -81,7 +83,9 @@ def _verify(source: BaseSource, *, deep: bool) -> Iterator[_Found]:
     from cdc_assets.backup import verify_backup
     from cdc_assets.backup.foreign import source_in_store
     from cdc_assets.backup.kept_cuts import verify_cuts
+    from cdc_assets.backup.newest import newest_of_table
     from cdc_assets.backup.platform import verify_state
+    from cdc_assets.backup.platform.document import newest_entry
     from cdc_assets.resources.delta_log import bronze_committed
     from cdc_assets.resources.platform import Platform
 
@@ -95,10 +99,12 @@ def _verify(source: BaseSource, *, deep: bool) -> Iterator[_Found]:
     for table in (*declared, *stored.others):
         there = committed is not None and committed.of_table(table)
         report = verify_backup(store, source=source.name, table=table, bronze_path=bronze if there else None, deep=deep)
-        yield _Found(source.name, table, report.differences, _counts(report))
+        yield _Found(
+            source.name, table, report.differences, _counts(report), newest_of_table(source.name, table).authorship(store)
+        )
     state = (*verify_state(store, source.name, deep=deep), *verify_cuts(store, source.name))
     foreign = (f"{key} is of no table, and not ours" for key in stored.foreign)
-    yield _Found(source.name, "(the source)", (*state, *foreign))
+    yield _Found(source.name, "(the source)", (*state, *foreign), signed=newest_entry(source.name).authorship(store))
 
 
 def _counts(report: VerifyReport) -> dict[str, int]:

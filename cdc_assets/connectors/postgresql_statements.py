@@ -9,9 +9,12 @@ from collections.abc import Sequence
 
 from cdc_assets import names
 from cdc_assets.registry.models import CapturedSource
+from cdc_assets.resources.databases.postgresql_own_tables import FIXED_PATH, foreign_hands
 from spark.delta.identifiers import double_quote, text_literal
 
 ON_CONNECT = "database.initial.statements"
+# Until the statement's own transaction ends: what Debezium asks afterwards has the role's path.
+_PATH = f"pg_catalog.{FIXED_PATH.format(local='true')}"
 # The driver gives the session the worker's time zone, and what pgoutput writes follows it. Debezium reads moments of columns, and
 # a comparison those of ranges. Inside of a row type, or of a range that somebody has defined, a moment is a part of a text.
 # 28000: of a login that is refused. What has another code Debezium tries again for ever, and says so in its log alone.
@@ -42,10 +45,11 @@ def initial_statements(source: CapturedSource) -> str:
 
 
 def note_slot(source: CapturedSource) -> str:
-    """Where the slot is. Where it may not be noted, nothing is."""
+    """Where the slot is. Where it may not be noted, or the table is not ours alone, nothing is."""
     table, slot = names.starts_table(source), text_literal(names.slot_name(source))
     statement = (
-        f"DO $cdc$BEGIN INSERT INTO {double_quote(*table)} SELECT confirmed_flush_lsn, clock_timestamp() "
+        f"DO $cdc$BEGIN PERFORM {_PATH}; IF EXISTS ({foreign_hands(table)}) THEN RETURN; END IF; "
+        f"INSERT INTO {double_quote(*table)} SELECT confirmed_flush_lsn, clock_timestamp() "
         f"FROM pg_replication_slots WHERE slot_name = {slot} AND confirmed_flush_lsn IS NOT NULL ON CONFLICT DO NOTHING; "
         "EXCEPTION WHEN OTHERS THEN NULL; END$cdc$"
     )
@@ -57,7 +61,7 @@ def refuse_time_zone(source: CapturedSource) -> str:
     left_out = [(*table.id, column) for table in source.tables for column in table.except_column_list]
     but = f" AND (n.nspname, c.relname, a.attname) NOT IN ({_rows(left_out)})" if left_out else ""
     asked = _IN_UTC.format(tables=_rows([table.id for table in source.tables]), but=but)
-    body = f"DECLARE found text; {asked}"
+    body = f"DECLARE found text; {asked.replace('BEGIN', f'BEGIN PERFORM {_PATH};', 1)}"
     tag = "$cdc$"
     while tag in body:
         tag = f"{tag[:-1]}_$"

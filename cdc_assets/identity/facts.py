@@ -15,6 +15,7 @@ from typing import Any
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets.resources.databases.postgresql_own_tables import is_there
 from spark.delta.identifiers import double_quote
 
 _SLOT = """
@@ -81,7 +82,7 @@ class IncarnationDatabase(PostgresDatabase):
         """All of them; nothing is changed.
 
         Raises:
-            DatabaseError: the server cannot be asked.
+            DatabaseError: the server cannot be asked, or the witness is somebody else's.
         """
         with self.connection() as connection:
             try:
@@ -91,7 +92,7 @@ class IncarnationDatabase(PostgresDatabase):
             found = connection.execute(_SLOT, [slot]).fetchone()
             place = {"table": double_quote(*witness), "schema": double_quote(witness.schema)}
             writable = connection.execute(_WRITABLE, place).fetchone()[0]
-            told = _witness(connection, witness)
+            told = _witness(connection, witness) if is_there(connection, witness, self.place) else None
         return ServerFacts(system, timeline, wal, forks, found[0] if found else None, told, writable=writable)
 
     def count_look(self, table: TableId, home: int, looks: int) -> int | None:
@@ -111,8 +112,9 @@ class IncarnationDatabase(PostgresDatabase):
         name = sql.Identifier(*table)
         with self.connection() as connection:
             try:
-                if connection.execute("SELECT to_regclass(%s)", [double_quote(*table)]).fetchone()[0] is None:
+                if not is_there(connection, table, self.place):
                     _create(connection, table)
+                    is_there(connection, table, self.place)
                 statement = sql.SQL(
                     "INSERT INTO {0} VALUES (%s, %s) ON CONFLICT (id) DO UPDATE "
                     "SET token = 1 + greatest({0}.token::bigint, excluded.token::bigint - 1) RETURNING token::bigint"
@@ -156,11 +158,9 @@ def _create(connection: Any, table: TableId) -> None:
     connection.execute(sql.SQL(f"CREATE TABLE IF NOT EXISTS {{}} {columns}").format(sql.Identifier(*table)))
 
 
-def _witness(connection: Any, table: TableId) -> WitnessRows | None:
+def _witness(connection: Any, table: TableId) -> WitnessRows:
     from psycopg import sql
 
-    if connection.execute("SELECT to_regclass(%s)", [double_quote(*table)]).fetchone()[0] is None:
-        return None
     rows = dict(connection.execute(sql.SQL("SELECT id, token FROM {}").format(sql.Identifier(*table))).fetchall())
     looks = {home: int(count) for home, count in rows.items() if home >= FIRST_HOME}
     return WitnessRows(looks, int(rows.get(_EPOCHS, 0)), rows.get(_OLD_TOKEN))

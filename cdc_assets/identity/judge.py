@@ -43,6 +43,21 @@ def server_verdict(
     return _slot(facts, captured=captured, stored=stored)
 
 
+def place_of_reading(connector: int, events: int, known: Known | None, facts: ServerFacts) -> int:
+    """How far the log has been read, by the connector's own place and by the positions of bronze's events.
+
+    Where the witness shows the very server that was read, an event beyond its log was not written by it, and says nothing
+    of a restore; the fold holds such an event in quarantine (tables.log_ends).
+    """
+    forged = events > facts.wal >= connector and known is not None and _is_still(known, facts)
+    return connector if forged else max(connector, events)
+
+
+def _is_still(known: Known, facts: ServerFacts) -> bool:
+    same = (facts.system, facts.timeline) == (known.system, known.timeline) and not is_of_earlier_epoch(known, facts)
+    return same and known.looks > 0 and not _lacking_witness(known, facts.witness)
+
+
 def is_of_earlier_epoch(known: Known, facts: ServerFacts) -> bool:
     """Whether another home has since taken another server for the one that is read."""
     return facts.witness is not None and facts.witness.epochs > known.epochs

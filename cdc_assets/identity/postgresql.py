@@ -11,7 +11,7 @@ from typing import Any
 from cdc_assets import names
 from cdc_assets.connectors.first_snapshot import has_place
 from cdc_assets.identity.facts import FIRST_HOME, LAST_HOME, IncarnationDatabase, ServerFacts, lsn_bytes
-from cdc_assets.identity.judge import Verdict, is_of_earlier_epoch, server_verdict
+from cdc_assets.identity.judge import Verdict, is_of_earlier_epoch, place_of_reading, server_verdict
 from cdc_assets.identity.memory import Bounds, Known, Memory, SeenStarts
 from cdc_assets.identity.starts import Start, StartsTable, find_loss
 from cdc_assets.kinds import expect
@@ -73,8 +73,9 @@ def look_and_note(platform: Platform, source: Source) -> IdentityLook:
 def _judge(platform: Platform, source: Source, offsets: Offsets, slot: str | None, known: Known | None) -> IdentityLook:
     """Of offsets that a connector is to begin with."""
     database, memory = IncarnationDatabase(expect(source.database, Database)), Memory.of(source.name)
-    at = max(log_position(offsets), _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source))))
+    events = _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source)))
     facts = database.facts(slot or names.slot_name(source), names.witness_table(source))
+    at = place_of_reading(log_position(offsets), events, memory.known or known, facts)
     found = server_verdict(memory.known or known, facts, reached=at, captured=has_place(offsets), stored=at)
     return IdentityLook(facts, Verdict("other", memory.opening.reason) if memory.opening is not None else found, at)
 
@@ -85,8 +86,9 @@ def _look(platform: Platform, source: Source) -> tuple[IdentityLook, Memory, tup
     database, memory = IncarnationDatabase(expect(source.database, Database)), Memory.of(source.name)
     offsets = platform.core_connect(source.cluster).offsets(names.connector_name(source))
     # Before the server is asked: its log only grows.
-    at = max(log_position(offsets), _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source))))
+    events = _in_bronze(source, bronze_committed(names.bronze_path(platform.lake, source)))
     facts = database.facts(names.slot_name(source), names.witness_table(source))
+    at = place_of_reading(log_position(offsets), events, memory.known, facts)
     stored = max(at, log_position(platform.core_connect(source.cluster).offsets(names.connector_name(source))))
     verdict = server_verdict(memory.known, facts, reached=at, captured=has_place(offsets), stored=stored)
     if memory.known is not None and is_of_earlier_epoch(memory.known, facts):

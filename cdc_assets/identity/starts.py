@@ -22,8 +22,8 @@ from cdc_assets.identity.memory import Bounds
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.captured_events import ReadEvent, read_json_event
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets.resources.databases.postgresql_own_tables import is_there
 from cdc_assets.resources.kafka import KafkaCluster
-from spark.delta.identifiers import double_quote
 
 _OPERATIONS = ("c", "u", "d", "t", "m")
 
@@ -44,7 +44,7 @@ class StartsTable(PostgresDatabase):
         from psycopg import sql
 
         with self.connection() as connection:
-            if connection.execute("SELECT to_regclass(%s)", [double_quote(*table)]).fetchone()[0] is None:
+            if not is_there(connection, table, self.place):
                 return ()
             query = sql.SQL("SELECT slot_at::text, to_char(seen, 'YYYY-MM-DD HH24:MI:SSOF') FROM {} ORDER BY slot_at")
             rows = connection.execute(query.format(sql.Identifier(*table))).fetchall()
@@ -56,6 +56,8 @@ class StartsTable(PostgresDatabase):
 
         columns = "(slot_at pg_lsn PRIMARY KEY, seen timestamptz NOT NULL)"
         with self.connection() as connection:
+            if is_there(connection, table, self.place):
+                return True
             try:
                 connection.execute(sql.SQL(f"CREATE TABLE IF NOT EXISTS {{}} {columns}").format(sql.Identifier(*table)))
             except (errors.InsufficientPrivilege, errors.InvalidSchemaName, errors.ReadOnlySqlTransaction):
@@ -70,7 +72,8 @@ class StartsTable(PostgresDatabase):
         if gone:
             statement = sql.SQL("DELETE FROM {} WHERE slot_at = ANY(%s::pg_lsn[])").format(sql.Identifier(*table))
             with self.connection() as connection:
-                connection.execute(statement, [gone])
+                if is_there(connection, table, self.place):
+                    connection.execute(statement, [gone])
 
 
 def place(value: bytes | None, read: ReadEvent = read_json_event) -> tuple[int, int] | None:

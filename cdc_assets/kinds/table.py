@@ -55,6 +55,7 @@ POSTGRESQL = Kind(
     signals=Part("cdc_assets.resources.databases.postgresql_capture:PostgresCapture"),
     incarnation=Part("cdc_assets.identity.postgresql:verdict"),
     epoch=Part("cdc_assets.failover.postgresql:PostgresEpoch"),
+    log_end=Part("cdc_assets.resources.databases.postgresql_capture:log_end"),
     kept_log=Part("cdc_assets.restore.postgresql_kept_log:PostgresKeptLog"),
     partitions=Part("cdc_assets.apply.postgresql_partitions:publish_by_root"),
     onboarding=Part("cdc_assets.onboarding.kinds.postgresql:PostgresKind"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from cdc_assets.preflight.finding import Finding
 from cdc_assets.preflight.postgresql_facts import PostgresFacts
@@ -37,9 +38,25 @@ def _server(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
     if server["standby"] and server["version"] < 160000:
         message = "this server is a standby, and decodes only from version 16 on"
         yield Finding("standby", "fail", "server", message, "point the source's host at the primary")
+    yield _messages(server)
     yield _limit(facts, "slots", "max_replication_slots", needed=facts.slot is None)
     busy = facts.slot is not None and facts.slot["active"]
     yield _limit(facts, "senders", "max_wal_senders", needed=not busy)
+
+
+def _messages(server: dict[str, Any]) -> Finding:
+    """Who may write into the log: a message of 200 MB of anybody ends the worker that reads it, and all its sources."""
+    found, role = server["messages"], double_quote(server["user"])
+    if found["own"]:
+        message = f"role {server['user']} may not call pg_logical_emit_message: no heartbeat and no marker is written"
+        mend = f"GRANT EXECUTE ON FUNCTION {', '.join(found['own'])} TO {role}"
+        return Finding("messages", "fail", "server", message, mend)
+    if found["public"]:
+        message = "everybody may call pg_logical_emit_message: a large message of any role stops this source, or its worker"
+        functions = ", ".join(found["public"])
+        mend = f"REVOKE EXECUTE ON FUNCTION {functions} FROM PUBLIC; GRANT EXECUTE ON FUNCTION {functions} TO {role}"
+        return Finding("messages", "warn", "server", message, mend)
+    return Finding("messages", "ok", "server", f"role {server['user']} may write messages into the log, and not everybody")
 
 
 def _limit(facts: PostgresFacts, used: str, setting: str, *, needed: bool) -> Finding:

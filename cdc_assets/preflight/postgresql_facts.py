@@ -32,7 +32,11 @@ SELECT jsonb_build_object(
   'user', current_user,
   'superuser', r.rolsuper,
   'replication', r.rolreplication,
-  'create', has_database_privilege(current_database(), 'CREATE')
+  'create', has_database_privilege(current_database(), 'CREATE'),
+  'messages', (SELECT jsonb_build_object('public', coalesce(jsonb_agg(p.oid::regprocedure ORDER BY p.oid) FILTER (WHERE EXISTS (
+      SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) g WHERE g.grantee = 0)), '[]'),
+      'own', jsonb_agg(p.oid::regprocedure ORDER BY p.oid) FILTER (WHERE NOT has_function_privilege(p.oid, 'EXECUTE')))
+    FROM pg_proc p WHERE p.proname = 'pg_logical_emit_message' AND p.pronamespace = 'pg_catalog'::regnamespace)
 ) FROM pg_roles r,
   LATERAL (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END AS wal) w
 WHERE r.rolname = current_user

@@ -20,6 +20,7 @@ from cdc_assets.preflight.signal_table import signal_finding
 from cdc_assets.registry.models import Source
 from cdc_assets.registry.postgresql import Database
 from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets.resources.databases.postgresql_own_tables import foreign_hands
 from spark.delta.identifiers import double_quote
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def _inspect(platform: Platform, database: PostgresDatabase, source: Source, off
             tables=[table.id for table in source.tables],
             offsets=offsets,
         )
+        own = own_table_findings(connection, source)
     facts = replace(facts, taken_in=patterns_taken_in(platform, source))
     retained = int(float((facts.slot or {}).get("retained_bytes") or 0))
     figures = {"slot_retained_bytes": retained} if facts.slot else {}
@@ -59,8 +61,17 @@ def _inspect(platform: Platform, database: PostgresDatabase, source: Source, off
     signals = signal_finding(source, database, may_create=bool(facts.server["create"]))
     catalogue = database.tables([table.id for table in source.tables])
     columns = column_refusals(database, source, catalogue, to_read=tables_to_read(platform, source))
-    found = [*postgresql.findings(source, facts), *columns, signals, *running]
+    found = [*postgresql.findings(source, facts), *own, *columns, signals, *running]
     return Report(source.name, database.place, sort_findings(found), figures)
+
+
+def own_table_findings(connection: Any, source: Source) -> list[Finding]:
+    """Whether what we write to is ours alone."""
+    found = list[Finding]()
+    for table in (names.witness_table(source), names.starts_table(source), names.signal_table(source)):
+        hands = connection.execute(foreign_hands(table).encode()).fetchall()
+        found += [Finding("own_tables", "fail", str(table), f"is not ours alone: {what}", mend) for what, mend in hands]
+    return found or [Finding("own_tables", "ok", "server", "the tables that we write to are our role's, or are to be made")]
 
 
 def _witness_finding(source: Source, found: IdentityLook) -> Finding:

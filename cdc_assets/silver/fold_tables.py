@@ -23,6 +23,7 @@ from cdc_assets.resources.table_lock import layer_of_lake, table_lock
 from cdc_assets.tables.each_table import each_table
 from cdc_assets.tables.fold_refusals import absent_table
 from cdc_assets.tables.fold_specs import history_spec, silver_spec
+from cdc_assets.tables.log_ends import with_log_end
 from spark.specs import JobResult, SilverSpec
 
 Results: TypeAlias = tuple[JobResult, JobResult | None]
@@ -114,6 +115,7 @@ def fold_small(
             specs[table.id] = spec
         if not specs:
             return {}
+        specs = with_log_end(source, specs, platform.lake)
         asked = small_tables.SmallTablesSpec(tuple(specs.values()), bronze_version)
         try:
             outcomes = platform.spark().run_in_tasks(small_tables.run, asked)
@@ -135,6 +137,7 @@ def fold_table(
 
     with table_lock(layer_of_lake("silver", platform.lake), source.name, names.table_name(table)):
         spec: SilverSpec = replace(silver_spec(platform.lake, source, table, found), folded_limit=bronze_version)
+        spec = with_log_end(source, {table.id: spec}, platform.lake)[table.id]
         result = done or platform.spark().run(silver_job.run, spec)
         if table.history != "scd2":
             return result, None

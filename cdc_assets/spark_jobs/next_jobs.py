@@ -17,6 +17,7 @@ from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.tables.current_spec import current_spec
 from cdc_assets.tables.fold_specs import history_spec
+from cdc_assets.tables.log_ends import with_log_end
 from spark.specs import BronzeSpec, SilverSpec
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def next_silver(platform: Platform, source: BaseSource, table: Table) -> SilverS
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     if committed is None:
         raise NothingToRunError(f"bronze of {source.name} holds nothing yet: cdc spec bronze {source.name}")
-    return replace(current_spec(platform, source, table), folded_limit=committed.version)
+    spec = replace(current_spec(platform, source, table), folded_limit=committed.version)
+    return with_log_end(source, {table.id: spec}, platform.lake)[table.id]
 
 
 def next_history(platform: Platform, source: BaseSource, table: Table) -> SilverSpec:

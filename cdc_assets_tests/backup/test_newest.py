@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cdc_assets.backup import backup_table, verify_backup
+from cdc_assets.backup.newest import newest_of_table
 from cdc_assets.backup.platform.document import canonical_json
 from cdc_assets.errors import BackupError
 from cdc_assets.resources.object_store import ObjectStore, StoredObject
@@ -161,3 +163,34 @@ def test_a_run_asks_for_no_more_than_it_did(filled: ObjectStore, bronze: Bronze)
     append(busy, bronze, 3)
     assert busy.done[:3] == look
     assert [each for each in busy.done[3:] if each[0] != "put_if_absent"] == [("put", NEWEST)]
+
+
+def test_a_head_is_signed_where_the_secret_is(
+    any_store: ObjectStore, bronze: Bronze, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Who may write the bucket and lacks the secret can forge each digest, and not the signature of the last one."""
+    monkeypatch.setenv("CDC_HOME", str(tmp_path / "home"))
+    head = newest_of_table("shop", "orders")
+    append(any_store, bronze, 0)
+    assert (head.authorship(any_store), differences(any_store, bronze)) == ("not signed", ())
+    monkeypatch.setenv("CDC_SECRET_BACKUP_KEY", "a drawn key")
+    (told,) = differences(any_store, bronze)
+    assert told == f"{NEWEST} is not signed, and secret backup_key is here: it is of before the secret, or somebody else wrote it"
+    append(any_store, bronze, 1)
+    assert (head.authorship(any_store), differences(any_store, bronze)) == ("signed by backup_key", ())
+    said, _, signature = any_store.get(NEWEST).decode().rpartition(" ")
+    own = hmac.new(b"a drawn key", f"{NEWEST}\n{said}".encode(), hashlib.sha256).hexdigest()
+    assert signature == own
+    # A manifest of somebody else behind the head, whose digest of the one before it is right; and his own head.
+    monkeypatch.delenv("CDC_SECRET_BACKUP_KEY")
+    append(any_store, bronze, 2)
+    forged = any_store.get(NEWEST)
+    any_store.put(NEWEST, f"{said} {signature}".encode())
+    monkeypatch.setenv("CDC_SECRET_BACKUP_KEY", "a drawn key")
+    (told,) = differences(any_store, bronze)
+    assert told.startswith(f"{KEYS[2]} is behind what {NEWEST} has signed: ")
+    any_store.put(NEWEST, forged + b" " + b"0" * 64)
+    (told,) = differences(any_store, bronze)
+    assert told.startswith(f"{NEWEST} has another signature than secret backup_key makes: ")
+    monkeypatch.delenv("CDC_SECRET_BACKUP_KEY")
+    assert head.authorship(any_store) == "signed; no secret backup_key here to compare it with"

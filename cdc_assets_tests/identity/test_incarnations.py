@@ -16,7 +16,7 @@ import pytest
 from cdc_assets import settings
 from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.identity.facts import IncarnationDatabase, ServerFacts, WitnessRows, forks, lsn_bytes
-from cdc_assets.identity.judge import server_verdict
+from cdc_assets.identity.judge import place_of_reading, server_verdict
 from cdc_assets.identity.memory import Known, Memory, Opening
 from cdc_assets.identity.postgresql import remember
 from cdc_assets.identity.starts import StartsTable
@@ -189,6 +189,23 @@ def test_a_witness_of_a_release_before(server: OwnServer, tmp_path: Path) -> Non
     server.run("UPDATE cdc_assets.witness_shop SET token = 'third' WHERE id = 1")
     assert asked.verdict(0) == ("same", "")
     assert asked.facts().witness.token == "third"  # type: ignore[union-attr]
+
+
+def test_an_event_from_beyond_the_log_is_no_restore(server: OwnServer, tmp_path: Path) -> None:
+    """Somebody has written it into a topic: the witness shows the server that was read. Without one, and once it is restored,
+    it stays a server whose log is too short."""
+    asked = Asked(server)
+    server.run(SLOT, "CREATE TABLE t (id int)")
+    assert place_of_reading(1, 1 << 62, None, asked.facts()) == 1 << 62
+    asked.remember()
+    server.copy(tmp_path / "kept")
+    read = asked.remember()
+    known = Memory.of("shop").known
+    assert place_of_reading(read, 1 << 62, known, asked.facts()) == read
+    assert asked.verdict(read) == ("same", "")
+    assert place_of_reading(1 << 61, 1 << 62, known, asked.facts()) == 1 << 62
+    server.put(tmp_path / "kept")
+    assert place_of_reading(1, 1 << 62, known, asked.facts()) == 1 << 62
 
 
 @pytest.mark.parametrize("slots", [True, False])

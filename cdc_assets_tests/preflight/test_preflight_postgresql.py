@@ -29,6 +29,7 @@ SERVER = {
     "superuser": False,
     "replication": True,
     "create": True,
+    "messages": {"public": [], "own": None},
 }
 SLOT = {
     "slot_type": "logical",

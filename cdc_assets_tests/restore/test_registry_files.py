@@ -49,6 +49,37 @@ def test_what_is_not_there_is_told(address: tuple[str, ...], source: str, reason
     assert reason in said
 
 
+DECLARED = """source: shop
+database: {{kind: postgresql, host: {host}, dbname: shop, user: cdc, sslmode: {mode}, password: {{secret: shop_db_password}}}}
+tables: [{{name: public.orders}}]
+"""
+
+
+def test_addresses_that_somebody_has_changed(
+    store: ObjectStore, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may write the bucket names a host of his own: it is shown, and no file is written unasked; signed, it is refused."""
+    monkeypatch.setenv("CDC_HOME", str(tmp_path / "home"))
+    place = ("backup", "registry", f"file://{root.parent}", "shop", "--prefix", root.name)
+    into = ("--into", str(tmp_path / "sources"))
+    monkeypatch.setenv("CDC_SECRET_BACKUP_KEY", "a drawn key")
+    write_state(store, "shop", PlatformState(DECLARED.format(host="db.example", mode="verify-full"), {}, {}, {}, {}))
+    code, _, said = cdc(*place)
+    assert (code, "shop: signed by backup_key; passwords go to: " in said, '"db.example"' in said) == (0, True, True)
+    monkeypatch.delenv("CDC_SECRET_BACKUP_KEY")
+    write_state(store, "shop", PlatformState(DECLARED.format(host="attacker.example", mode="disable"), {}, {}, {}, {}))
+    code, told, said = cdc(*place, *into)
+    assert (code, told, (tmp_path / "sources").exists()) == (2, None, False)
+    assert 'shop: differs from the last known: host is "attacker.example", was "db.example"' in said
+    assert 'shop: differs from the last known: sslmode is "disable", was "verify-full"' in said
+    assert "shop: not signed; passwords go to: " in said
+    assert cdc(*place)[1]["sources"]["shop"] == DECLARED.format(host="attacker.example", mode="disable")
+    monkeypatch.setenv("CDC_SECRET_BACKUP_KEY", "a drawn key")
+    code, told, said = cdc(*place)
+    assert (code, told) == (2, None)
+    assert "shop/platform-state/newest is not signed, and secret backup_key is here" in said
+
+
 def test_a_store_is_named_by_its_address() -> None:
     s3 = parse_store("s3://bucket/a/b", endpoint="http://127.0.0.1:1")
     assert (s3.kind, s3.bucket, s3.prefix, s3.endpoint) == ("s3", "bucket", "a/b", "http://127.0.0.1:1")

@@ -138,5 +138,6 @@ POSTGRESQL = Connector(
     place=of_source,
     tx_id=lambda field: field("txId"),
     write=write,
+    places=((EPOCH_WIDTH + 2, NUMBER_WIDTH), (EPOCH_WIDTH + 5 + NUMBER_WIDTH, NUMBER_WIDTH)),  # anchor and LSN
     null_may_mean_unchanged=True,
 )

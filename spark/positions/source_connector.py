@@ -37,7 +37,9 @@ class Connector:
 
     `first_load` is the place of a snapshot's rows where the source gives them none, below that of every change: zeros and the
     kind, which a place of that source ends with. Rows of a later snapshot get theirs from what came before them
-    (spark.bronze.reloads). `moment`: the milliseconds of a change, from its place; None where a place does not tell.
+    (spark.bronze.reloads). `places`: where, counted from 1, and how wide the parts of a position are that are places of the log,
+    none of which lies beyond its end; none where a log's end cannot be told. `moment`: the milliseconds of a change, from its
+    place; None where a place does not tell.
     """
 
     name: str
@@ -48,4 +50,5 @@ class Connector:
     write: Callable[[Column], Column] = without_offset
     null_may_mean_unchanged: bool = False
     first_load: str = ""
+    places: tuple[tuple[int, int], ...] = ()
     moment: Callable[[Column], Column] | None = None

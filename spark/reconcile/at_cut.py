@@ -139,12 +139,25 @@ class AtCut:
 
     def _mark_hidden(self, rows: DataFrame) -> DataFrame:
         changes = self._columns.of_source(decode_changes(rows, self._columns.lake))
-        return changes.withColumn("hidden", self._hidden())
+        return changes.withColumn("hidden", self._hidden(self._in_base()))
 
-    def _hidden(self) -> Expression:
-        """What the cut does not see. Positions and transactions of an earlier epoch are of another log: all of it lies before."""
+    def _hidden(self, in_base: Expression) -> Expression:
+        """What the cut does not see. Positions and transactions of an earlier epoch are of another log: all of it lies before.
+
+        What had been read before the cut and says that it was written behind it was not written by the source at all: the row
+        that it makes is compared, and named.
+        """
         hidden = self.cut.hides(sf.col("_cdc_tx_id"), sf.col(POSITION), sf.col("_cdc_op"))
+        hidden = hidden & ~(in_base & self.cut.is_behind(sf.col(POSITION)))
         return hidden & (sf.col(POSITION) >= self._epoch) if self._epoch else hidden
+
+    def _in_base(self) -> Expression:
+        """Whether bronze had the event before the cut."""
+        topic = self.base.tail
+        if topic is None:
+            return sf.lit(True)
+        starts = by_partition({topic.topic: {p: start for p, (start, _) in topic.ranges.items()}})
+        return sf.coalesce(sf.col("offset") < starts, sf.lit(False))
 
     @property
     def _epoch(self) -> str | None:
@@ -201,7 +214,7 @@ class AtCut:
             silver = silver.where(sf.col(POSITION) > self.truncated)
         if self._epoch is not None:
             silver = silver.where(sf.col(POSITION) > self._epoch)
-        silver = silver.withColumn("hidden", self._hidden())
+        silver = silver.withColumn("hidden", self._hidden(sf.lit(True)))
         if not self.spec.keys:
             silver = silver.where(~sf.col("hidden"))
         if not self._facts[0]:

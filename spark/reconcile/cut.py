@@ -44,10 +44,14 @@ class Cut:
         ahead = {x for x in self.running if (x - self.xmax) % WRAP < WRAP // 2}
         return frozenset(n for x in (*self.xip, *ahead) for n in (x, x % WRAP))
 
+    def is_behind(self, position: Expression) -> Expression:
+        """Whether the change was written after the snapshot was asked for."""
+        return sf.coalesce(sf.substring(position, _LSN_AT, _LSN_WIDTH) >= sf.lit(f"{self.lsn_before:016x}"), sf.lit(False))
+
     def hides(self, tx_id: Expression, position: Expression, op: Expression) -> Expression:
         """Whether the snapshot does not see the change; rows read by a snapshot of the connector's are not decided here."""
         # Asked of every row of silver: what is cheap and nearly always false comes first.
-        late = sf.substring(position, _LSN_AT, _LSN_WIDTH) >= sf.lit(f"{self.lsn_before:016x}")
+        late = self.is_behind(position)
         xid = sf.pmod(tx_id.try_cast("bigint"), sf.lit(WRAP))
         ahead = sf.pmod(xid - sf.lit(self.xmax % WRAP), sf.lit(WRAP)) < sf.lit(WRAP // 2)
         hidden = late & ahead
@@ -63,15 +67,23 @@ class BinlogCut:
     number: int
     position: int
 
+    def is_behind(self, position: Expression) -> Expression:
+        """Whether the change was written at this place or behind it."""
+        after = sf.substring(position, _PLACE_AT, _PLACE_WIDTH) >= sf.lit(f"{self.number:010d}.{self.position:016x}")
+        return sf.coalesce(after, sf.lit(False))
+
     def hides(self, tx_id: Expression, position: Expression, op: Expression) -> Expression:
         """Whether the change does not lie before it; rows read by a snapshot of the connector's are not decided here."""
-        after = sf.substring(position, _PLACE_AT, _PLACE_WIDTH) >= sf.lit(f"{self.number:010d}.{self.position:016x}")
-        return sf.coalesce(after & (op != "r"), sf.lit(False))
+        return sf.coalesce(self.is_behind(position) & (op != "r"), sf.lit(False))
 
 
 @dataclass(frozen=True)
 class Everything:
     """No cut: all that has arrived is seen."""
+
+    def is_behind(self, position: Expression) -> Expression:
+        """False for each row: nothing lies behind all."""
+        return sf.lit(False)
 
     def hides(self, tx_id: Expression, position: Expression, op: Expression) -> Expression:
         """False for each row: without a cut nothing is hidden."""

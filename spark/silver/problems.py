@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 from spark.delta.conditions import any_of
 from spark.envelopes.leaves import leaf
+from spark.positions.layout import EPOCH_WIDTH
 from spark.positions.source_kinds import connector
 from spark.silver.unavailable import forms, null_may_mean_unchanged
 from spark.specs import Column, SilverSpec
@@ -33,6 +34,8 @@ AFTER_PROBLEM = "after_problem"
 MOVED = "moved"
 """The event gives a row another key without all of its values, and the row under the old key is not known."""
 FOUND_NO_ROW = "the table has no row equal to the event's before-image"
+FUTURE = "future"
+"""The event's position lies beyond what the source's log had reached when it was asked, after the event had been read."""
 PROBLEM = "struct<error_class: string, column: string, message: string>"
 
 
@@ -68,7 +71,7 @@ def absent(gaps: Sequence[Expression | None]) -> Expression:
 def problem(spec: SilverSpec, *, gaps: Sequence[Expression | None]) -> Expression:
     """The first reason against an event that `changes` is converting; `gaps` as for `absent`."""
     op = sf.col("op")
-    found = [sf.when(sf.col("unreadable").isNotNull(), problem_value(ENVELOPE, sf.col("unreadable")))]
+    found = [sf.when(sf.col("unreadable").isNotNull(), problem_value(ENVELOPE, sf.col("unreadable"))), *_from_future(spec)]
     for i, column in enumerate(spec.columns):
         text, value = sf.col(leaf(i)), sf.col(f"c{i}")
         here = gaps[i]
@@ -85,6 +88,18 @@ def problem(spec: SilverSpec, *, gaps: Sequence[Expression | None]) -> Expressio
             hint = f"{what} is NULL, which Debezium also sends for an unchanged value: ALTER TABLE ... REPLICA IDENTITY FULL"
             found.append(sf.when(unclear, problem_value(UNCLEAR, sf.lit(hint), column)))
     return sf.coalesce(*found)
+
+
+def _from_future(spec: SilverSpec) -> list[Expression]:
+    """Against what no log of this source can have said yet; positions of earlier epochs sort below."""
+    if not spec.log_end:
+        return []
+    epoch = sf.substring("position", 1, EPOCH_WIDTH + 1)
+    places = [sf.concat(epoch, sf.substring("position", at, width)) for at, width in connector(spec.connector).places]
+    beyond = any_of([place > sf.lit(spec.log_end) for place in places])
+    why = f", and the source's log ended at {spec.log_end} after it had been read: the source has not written it"
+    said = sf.concat(sf.lit("the event's position is "), sf.col("position"), sf.lit(why))
+    return [sf.when(beyond, problem_value(FUTURE, said))]
 
 
 def problem_value(error_class: str, message: Expression, column: Column | None = None) -> Expression:

@@ -16,6 +16,7 @@ from spark.envelopes.arrow_json import parse_objects
 from spark.envelopes.arrow_rows import keep_rows, leave_any
 from spark.errors import LeftToSparkError, NotExactError
 from spark.kinds.record_marks import UNCHANGED_HEADER
+from spark.positions.layout import EPOCH_WIDTH
 from spark.positions.source_kinds import connector
 from spark.silver.row_filter import outside_in_arrow
 from spark.silver.unavailable import forms, null_may_mean_unchanged
@@ -89,6 +90,8 @@ def decode_changes(records: pa.Table, spec: SilverSpec, fields: Sequence[Field])
     events = keep_rows(records, told).combine_chunks()
     leave_any(pc.invert(pc.is_in(events["op"], value_set=pa.array(OPS))), "a record that is no c, u, d or r")
     leave_any(pc.is_null(events["position"]), "a record without a position")
+    if spec.log_end:
+        _leave_future(events["position"], spec)
     keyed = [field for field in fields if field.column.name in spec.keys]
     try:
         after, key = _parse(events["value"], fields, "after"), _parse(events["key"], keyed) if keyed else {}
@@ -99,6 +102,13 @@ def decode_changes(records: pa.Table, spec: SilverSpec, fields: Sequence[Field])
     if (outside := outside_in_arrow(spec, columns)) is not None:
         meta["_cdc_op"] = pc.if_else(outside, "d", meta["_cdc_op"])
     return pa.table({**columns, **meta})
+
+
+def _leave_future(positions: pa.Array, spec: SilverSpec) -> None:
+    epoch = pc.utf8_slice_codeunits(positions, 0, EPOCH_WIDTH + 1)
+    for at, width in connector(spec.connector).places:
+        place = pc.binary_join_element_wise(epoch, pc.utf8_slice_codeunits(positions, at - 1, at - 1 + width), "")
+        leave_any(pc.greater(place, spec.log_end), "an event from beyond the end of the source's log")
 
 
 def _parse(texts: pa.ChunkedArray, fields: Sequence[Field], within: str = "") -> dict[str, pa.Array]:

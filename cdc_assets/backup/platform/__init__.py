@@ -8,8 +8,17 @@ An object is written once, and never again. What has not changed is not written:
 """
 
 from cdc_assets.backup.platform.document import PlatformEntry, PlatformState
-from cdc_assets.backup.platform.log import newest_part, newest_state, write_state
+from cdc_assets.backup.platform.log import newest_part, newest_state, registry_files, write_state
 from cdc_assets.backup.platform.log_check import verify_state
 from cdc_assets.backup.platform.source_platform import look_at_platform
 
-__all__ = ["PlatformEntry", "PlatformState", "look_at_platform", "newest_part", "newest_state", "verify_state", "write_state"]
+__all__ = [
+    "PlatformEntry",
+    "PlatformState",
+    "look_at_platform",
+    "newest_part",
+    "newest_state",
+    "registry_files",
+    "verify_state",
+    "write_state",
+]

@@ -17,6 +17,7 @@ from cdc_assets.backup.platform.document import (
     newest_entry,
     part_key,
 )
+from cdc_assets.backup.signature import sign
 from cdc_assets.errors import BackupError
 from cdc_assets.resources.object_store import ObjectStore
 
@@ -72,6 +73,30 @@ def newest_part(store: ObjectStore, source: str, name: str) -> Any:
     newest = _newest(store, source, newest_entry(source).read(store))
     sha256 = newest[0].parts.get(name) if newest else None
     return _part(store, source, sha256) if sha256 else {}
+
+
+def registry_files(store: ObjectStore, source: str) -> tuple[str, str]:
+    """The text of the source's file in the newest entry, and in the last one before that had another; empty: there is none.
+
+    Raises:
+        BackupError: an object is another one than it was written as, or not written by who has the secret; names it.
+        StoreError: the store cannot be asked, or lacks a part.
+    """
+    folder, name = log_prefix(source), newest_entry(source)
+    keys, named = sorted(_entries(store, folder), reverse=True), name.read(store)
+    if not keys:
+        return "", ""
+    forged = [*name.forgeries(named, keys[0])] if named else []
+    if forged or (named is None and sign(name.key, "")):
+        reason = forged[0] if forged else f"{name.key} names no entry, so none is signed"
+        raise BackupError(f"{reason}; look at {name.key} and at the entries, or take the registry's files from git")
+    digests = dict[str, None]()
+    for key in keys:
+        digests[PlatformEntry.from_bytes(store.get(key), key=key).parts["registry"]] = None
+        if len(digests) == 2:
+            break
+    newest, *before = (str(_part(store, source, each)) for each in digests)
+    return newest, *(before or [""])
 
 
 def _part(store: ObjectStore, source: str, sha256: str) -> Any:

@@ -19,6 +19,7 @@ from cdc_assets.names import MARKER_PREFIX
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.postgresql import Database
 from cdc_assets.resources.databases.catalogue import WAY_OUT, CatalogueColumn, CatalogueTable, rows_by_table
+from cdc_assets.resources.databases.postgresql_own_tables import FIXED_PATH
 from cdc_assets.resources.databases.tls import libpq_options
 from spark.delta.identifiers import double_quote
 
@@ -30,6 +31,8 @@ PARTS = """
       JOIN pg_class child ON child.oid = h.inhrelid AND child.relispartition
   ) SELECT relid FROM part
 """
+# The search path has the server's own schema alone; extensions are in `public`, and their types have no schema in our rules.
+_TYPE = "regexp_replace(format_type({}), '^public\\.', '')"
 _COLUMNS = f"""
 SELECT n.nspname, c.relname, a.attname, base.type, NOT a.attnotnull AS nullable,
        COALESCE(array_position((i.indkey::int2[])[0:i.indnkeyatts - 1], a.attnum), -1) AS key_position,
@@ -50,10 +53,10 @@ LEFT JOIN LATERAL (
 CROSS JOIN LATERAL (
   -- Debezium sends a domain's value as its base type, however deep the domains are nested.
   WITH RECURSIVE resolved AS (
-    SELECT t.oid, t.typtype, format_type(a.atttypid, a.atttypmod) AS type, t.typbasetype, t.typtypmod
+    SELECT t.oid, t.typtype, {_TYPE.format("a.atttypid, a.atttypmod")} AS type, t.typbasetype, t.typtypmod
     FROM pg_type t WHERE t.oid = a.atttypid
     UNION ALL
-    SELECT t.oid, t.typtype, format_type(t.oid, r.typtypmod), t.typbasetype, t.typtypmod
+    SELECT t.oid, t.typtype, {_TYPE.format("t.oid, r.typtypmod")}, t.typbasetype, t.typtypmod
     FROM resolved r JOIN pg_type t ON t.oid = r.typbasetype WHERE r.typtype = 'd'
   ) SELECT type, CASE WHEN own.oid >= 16384 THEN CASE own.typtype WHEN 'e' THEN 'enum' WHEN 'c' THEN 'composite'
       WHEN 'd' THEN 'domain' WHEN 'r' THEN 'range' WHEN 'm' THEN 'multirange'
@@ -187,7 +190,10 @@ class PostgresDatabase:
         import psycopg
 
         try:
-            with psycopg.connect(**self._login(), autocommit=autocommit) as connection:
+            with psycopg.connect(**self._login(), autocommit=True) as connection:
+                # The path is the database's owner's to set, and so would be the functions that we call.
+                connection.execute(f"SELECT pg_catalog.{FIXED_PATH.format(local='false')}".encode())
+                connection.autocommit = autocommit
                 yield connection
         except psycopg.Error as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

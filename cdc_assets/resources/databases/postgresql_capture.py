@@ -12,9 +12,12 @@ from typing import Any
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
+from cdc_assets.registry.postgresql import Database
 from cdc_assets.resources.databases.postgresql import PARTS, PostgresDatabase
+from cdc_assets.resources.databases.postgresql_own_tables import is_there
 from cdc_assets.resources.databases.postgresql_publication import read_publication
 from spark.delta.identifiers import double_quote
+from spark.positions.layout import NUMBER_WIDTH
 
 _MISSING_RIGHTS = """
 SELECT wanted.s, wanted.t, pg_get_userbyid(c.relowner)
@@ -114,7 +117,7 @@ class PostgresCapture(PostgresDatabase):
         from psycopg import errors
 
         with self.connection() as connection:
-            if connection.execute("SELECT to_regclass(%s)", [double_quote(*table)]).fetchone()[0] is not None:
+            if is_there(connection, table, self.place):
                 return
             make, grant = _signal_statements(table, connection.info.user)
             try:
@@ -131,6 +134,7 @@ class PostgresCapture(PostgresDatabase):
 
         statement = sql.SQL("INSERT INTO {} VALUES (%s, %s, %s) ON CONFLICT DO NOTHING").format(sql.Identifier(*table))
         with self.connection() as connection:
+            is_there(connection, table, self.place)
             connection.execute(statement, [signal, kind, data])
 
     def clear_signals(self, table: TableId) -> int:
@@ -138,6 +142,7 @@ class PostgresCapture(PostgresDatabase):
         from psycopg import sql
 
         with self.connection() as connection:
+            is_there(connection, table, self.place)
             return int(connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(*table))).rowcount)
 
     def plan_reading(self, table: TableId, condition: str) -> None:
@@ -148,6 +153,8 @@ class PostgresCapture(PostgresDatabase):
         """
         with self.connection() as connection:
             connection.execute("SET default_transaction_read_only = on")
+            # Whoever wrote the condition may name functions of extensions, as the connector's own connection finds them.
+            connection.execute("RESET search_path")
             # In binary, psycopg sends it as one statement: the server then refuses a second one behind a semicolon.
             connection.execute(f"EXPLAIN SELECT 1 FROM {double_quote(*table)} WHERE {condition}".encode(), binary=True)
 
@@ -162,9 +169,11 @@ class PostgresCapture(PostgresDatabase):
         return str(found[0]) if found else ""
 
     def log_end(self) -> int:
-        """Where the next record of its log will be, as a number of bytes."""
+        """Where the next record of its log will be, as a number of bytes; of a standby, of the log that has come to it."""
+        of_standby = "greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())"
+        end = f"CASE WHEN pg_is_in_recovery() THEN {of_standby} ELSE pg_current_wal_insert_lsn() END"
         with self.connection() as connection:
-            return int(connection.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0])
+            return int(connection.execute(f"SELECT ({end} - '0/0')::bigint".encode()).fetchone()[0])
 
     def drop_slot(self, slot: str) -> bool:
         """Drop a replication slot; whether there was one.
@@ -187,6 +196,15 @@ class PostgresCapture(PostgresDatabase):
 
         with self.connection() as connection:
             connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(publication)))
+
+
+def log_end(database: Database) -> str:
+    """Where the log ends, as positions have it less their epoch (spark.positions.postgresql).
+
+    Raises:
+        DatabaseError: the server cannot be asked.
+    """
+    return f"{PostgresCapture(database).log_end():0{NUMBER_WIDTH}x}"
 
 
 def _signal_statements(table: TableId, user: str) -> tuple[list[Any], Any]:

@@ -118,6 +118,17 @@ class Postgres(Component):
             connect_timeout=round(self.answer_within) or 1,
         )
 
+    def reserve_messages(self, dbname: str, role: str) -> None:
+        """In this database nobody but this role writes messages into the log; by default everybody may."""
+        from psycopg import sql
+
+        named = "SELECT oid::regprocedure::text FROM pg_proc WHERE proname = 'pg_logical_emit_message'"
+        with self.connect(dbname) as connection:
+            for (function,) in connection.execute(named).fetchall():
+                connection.execute(sql.SQL("REVOKE EXECUTE ON FUNCTION {} FROM PUBLIC").format(sql.SQL(function)))
+                grant = sql.SQL("GRANT EXECUTE ON FUNCTION {} TO {}")
+                connection.execute(grant.format(sql.SQL(function), sql.Identifier(role)))
+
     @override
     def probe(self) -> None:
         import psycopg

@@ -14,8 +14,10 @@ from cdc_assets.stack.site import Site
 def create(site: Site, source: str) -> dict[str, str]:
     """Make them exist; returns connection parameters of the role."""
     role, password = f"{source}_cdc", site.home.secret(f"{source}_db_password")
-    with Postgres(site).connect() as connection:
+    postgres = Postgres(site)
+    with postgres.connect() as connection:
         ensure_role(connection, role, password, "LOGIN REPLICATION")
         ensure_database(connection, source, owner=role)
+    postgres.reserve_messages(source, role)
     port = str(site.ports["postgres"])
     return {"host": HOST, "port": port, "user": role, "password": password, "dbname": source}

@@ -247,4 +247,5 @@ def live_source(folder: Path) -> Iterator[LiveSource]:
         with postgres.connect() as connection:
             ensure_role(connection, NAME, home.secret(NAME), "LOGIN SUPERUSER")
             ensure_database(connection, NAME, owner=NAME)
+        postgres.reserve_messages(NAME, NAME)
         yield LiveSource(postgres, ConnectClient(worker.url), site.bootstrap("core"), home, parts=parts)

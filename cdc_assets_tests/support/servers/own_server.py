@@ -107,6 +107,7 @@ def own_server(folder: Path, *, password: str | None = None, locale: str | None 
         with postgres.connect() as connection:
             ensure_role(connection, NAME, password or postgres.site.home.secret(NAME), "LOGIN SUPERUSER")
             ensure_database(connection, NAME, owner=NAME)
+        postgres.reserve_messages(NAME, NAME)
         yield OwnServer(postgres, part)
     finally:
         part.stop()
