@@ -112,7 +112,7 @@ def choose(
     chosen_spark = _kind_of_spark(spark, remembered, external)
     for cluster in ("CORE", "LAKE"):
         if f"CDC_{cluster}_LOGIN" in external and f"CDC_{cluster}_BOOTSTRAP" not in external:
-            reason = f"CDC_{cluster}_LOGIN is for a Kafka of yours: the embedded one asks for no login"
+            reason = f"CDC_{cluster}_LOGIN is for a Kafka of yours: the embedded one has its own"
             raise StackError("kafka", reason, f"set CDC_{cluster}_BOOTSTRAP too, or unset CDC_{cluster}_LOGIN; then ./cdc up")
     for key, address in _KEYS.items():
         if key in external and address not in external:
