@@ -19,7 +19,8 @@ class Site:
 
     `plugins` are the jar sets that the core Connect worker loads as plugins; `buckets` by kind of store (`s3`, `gcs`)
     those that the endpoints hold. `logins`: brokers and Connect workers ask for one, as they do in every stack. `spark` is
-    `local` (one JVM) or `standalone` (a master and workers of its own). `jmx`: JVMs serve figures of their own.
+    `local` (one JVM) or `standalone` (a master and workers of its own). `jmx`: JVMs serve figures of their own. `hosts`: where a
+    port by name is not on 127.0.0.1.
     """
 
     home: Home
@@ -31,6 +32,7 @@ class Site:
     logins: bool = False
     spark: str = "local"
     jmx: bool = False
+    hosts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_standalone(self) -> bool:
@@ -38,8 +40,8 @@ class Site:
         return self.spark == "standalone"
 
     def address(self, port: str) -> str:
-        """`127.0.0.1:port` of a named port."""
-        return f"{HOST}:{self.ports[port]}"
+        """`127.0.0.1:port` of a named port, or at its own address."""
+        return f"{self.hosts.get(port, HOST)}:{self.ports[port]}"
 
     def bootstrap(self, cluster: str) -> str:
         """Bootstrap servers of the cluster `core` or `lake`."""

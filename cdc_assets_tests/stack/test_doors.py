@@ -10,13 +10,16 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
 import psutil
 import pytest
+from typing_extensions import override
 
 from cdc_assets.stack.home import Home, read_json
 from cdc_assets.stack.state import read_state
@@ -235,6 +238,32 @@ def test_dagster_shows_nothing_without_the_token_of_its_address(stack: RunningSt
         assert {"HttpOnly", "SameSite=lax"} <= set(opened.headers["set-cookie"].replace("; ", ";").split(";"))
         assert browser.get("/runs").status_code == 200
         assert browser.post("/graphql", json={"query": "{version}"}, headers={"Origin": url}).json()["data"]["version"]
+
+
+def test_the_cookie_of_dagsters_page_goes_to_no_other_server_of_this_machine(stack: RunningStack) -> None:
+    """Cookies know no port: of a page at 127.0.0.1 each server of another user there would be sent it."""
+    told: list[str | None] = []
+
+    class Stranger(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            told.append(self.headers.get("Cookie"))
+            self.send_response(204)
+            self.end_headers()
+
+        @override
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    url, token = stack.environment["CDC_DAGSTER_URL"], stack.home.private("dagster_token")
+    with HTTPServer(("127.0.0.1", 0), Stranger) as server, httpx.Client(trust_env=False, timeout=60) as browser:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            assert browser.get(url, params={"token": token}, follow_redirects=True).status_code == 200
+            assert browser.cookies
+            browser.get(f"http://127.0.0.1:{server.server_port}/x.png")
+        finally:
+            server.shutdown()
+    assert told == [None]
 
 
 def objects_of(endpoint: Endpoint) -> tuple[httpx.Client, str]:
