@@ -205,7 +205,7 @@ def login(cluster: str, bootstrap: str | None = None) -> str:
     The stack's own goes to no other `bootstrap` (by default the address of that cluster) than the stack's.
     """
     named, keys = lookup(variable(cluster, "LOGIN")) or "", _stack().get("keys", {})
-    place = bootstrap or lookup(variable(cluster, "BOOTSTRAP"))
+    place = bootstrap or lookup(variable(cluster, "BOOTSTRAP")) or ""
     return "" if named in keys.values() and keys.get(place) != named else named
 
 

@@ -19,7 +19,7 @@ from cdc_assets.stack.home import Home, write_private
 from spark.kafka.login import MODULES
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AclBinding
+    from confluent_kafka.admin import AclBinding, ResourceType
 
 BROKER_USER, WORKER_USER, CLIENT_USER = "broker", "connect", "cdc"
 LISTENER = "SASL_PLAINTEXT"
@@ -80,9 +80,13 @@ def acls(group: str) -> list[AclBinding]:
     """What `cdc` may do on a cluster whose worker of ours has this group. A denial counts more than what is allowed."""
     from confluent_kafka.admin import ResourceType as Kind
 
-    denied = [(Kind.TOPIC, topic, _TOPIC_DENIED) for topic in worker_topics(group).values()]
+    denied: list[tuple[Kind, str, tuple[str, ...]]] = [
+        (Kind.TOPIC, topic, _TOPIC_DENIED) for topic in worker_topics(group).values()
+    ]
     denied += [(Kind.GROUP, group, ("READ", "DELETE")), (Kind.TRANSACTIONAL_ID, f"connect-cluster-{group}", ("WRITE",))]
-    allowed = [(kind, "*", ("ALL",)) for kind in (Kind.TOPIC, Kind.GROUP, Kind.TRANSACTIONAL_ID)]
+    allowed: list[tuple[Kind, str, tuple[str, ...]]] = [
+        (kind, "*", ("ALL",)) for kind in (Kind.TOPIC, Kind.GROUP, Kind.TRANSACTIONAL_ID)
+    ]
     allowed.append((Kind.BROKER, "kafka-cluster", _CLUSTER_ALLOWED))
     found = [_acl(kind, name, operation, "ALLOW") for kind, name, operations in allowed for operation in operations]
     found += [_acl(kind, name, operation, "DENY") for kind, name, operations in denied for operation in operations]
@@ -90,7 +94,7 @@ def acls(group: str) -> list[AclBinding]:
     return [*found, _acl(Kind.TRANSACTIONAL_ID, f"{group}-", "WRITE", "DENY", pattern="PREFIXED")]
 
 
-def _acl(kind: object, name: str, operation: str, permission: str, *, pattern: str = "LITERAL") -> AclBinding:
+def _acl(kind: ResourceType, name: str, operation: str, permission: str, *, pattern: str = "LITERAL") -> AclBinding:
     from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType
 
     how, who = ResourcePatternType[pattern], f"User:{CLIENT_USER}"

@@ -127,7 +127,11 @@ class KafkaBroker(Component):
         from confluent_kafka.admin import AdminClient
 
         # Failures come back from the calls; librdkafka's own lines on stderr would only repeat them every second.
-        own = {"bootstrap.servers": self.address, "socket.timeout.ms": 60_000, "log_level": 0}
+        own: dict[str, str | int | float | bool] = {
+            "bootstrap.servers": self.address,
+            "socket.timeout.ms": 60_000,
+            "log_level": 0,
+        }
         login = librdkafka_login(self.site.home, BROKER_USER) if self.site.logins else {}
         return AdminClient({**own, **login}, logger=_SILENT)
 
