@@ -188,6 +188,7 @@ class SilverSpec(JsonSpec):
     an order is a position up to which events are older than it, and the columns by name and number.
     `portable`: the table gets no feature of Delta that other readers than Spark and delta-rs may lack. `past`: see bronze/held.
     `where`: the rows that the table has (none: all of them; spark.silver.row_filter). `excluded`: columns of the source left out.
+    `foreign`: others than our connectors write the records (spark.envelopes.foreign_json).
     """
 
     source: str
@@ -220,6 +221,7 @@ class SilverSpec(JsonSpec):
     past: str = ""
     where: tuple[RowCondition, ...] = ()
     excluded: tuple[str, ...] = ()
+    foreign: bool = False
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]
