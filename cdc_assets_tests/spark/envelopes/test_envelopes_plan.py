@@ -38,7 +38,7 @@ TIMES = {
 MORE_OF_OTHERS = {form: 0 if "avro" in form[0] else 2 for form in TIMES}
 
 
-@pytest.mark.parametrize("foreign", [False, True], ids=["ours", "of others"])
+@pytest.mark.parametrize("foreign", [False, pytest.param(True, marks=pytest.mark.all)], ids=["ours", "of others"])
 @pytest.mark.parametrize("form", TIMES, ids="/".join)
 def test_each_record_is_parsed_once(
     session: SparkSession, form: tuple[str, str], foreign: bool, capsys: pytest.CaptureFixture[str]

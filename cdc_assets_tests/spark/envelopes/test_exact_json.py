@@ -155,6 +155,7 @@ def test_what_others_write_is_exact_or_in_quarantine(session: SparkSession, tmp_
     assert [*differences(sent, path)] == []
 
 
+@pytest.mark.all
 def test_numbers_of_any_form_are_exact_or_in_quarantine(session: SparkSession, tmp_path: Path) -> None:
     chance = random.Random(44)
 
