@@ -1,6 +1,6 @@
 """What the event ledger costs: seconds of its job beside the bronze and silver runs that it counts.
 
-    python -m benchmarks.ledger --remote sc://HOST:PORT --bootstrap HOST:PORT [--events 200000]
+    python -m benchmarks.ledger --remote sc://HOST:PORT --bootstrap HOST:PORT [--login FILE] [--events 200000]
 
 One table, one partition, keys spread evenly; the core topic and the mirrored topic are both on the one broker and hold the
 same events. "lake" counts bronze and the fates only, "all" both topics as well. Deletes its topics at the end.
@@ -19,7 +19,7 @@ from pathlib import Path
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from benchmarks.spark_jobs import COLUMNS, Feed, parse_arguments, timed
+from benchmarks.spark_jobs import COLUMNS, Feed, client_settings, parse_arguments, timed
 from spark.bronze import job as bronze
 from spark.delta.session import connect
 from spark.ledger import job
@@ -30,7 +30,7 @@ from spark.specs import BronzeSpec, SilverSpec, TopicRange
 
 def main() -> None:
     chosen = parse_arguments(__doc__, cycles=3)
-    admin = AdminClient({"bootstrap.servers": chosen.bootstrap})
+    admin = AdminClient(client_settings(chosen))
     topics = [f"bench.public.ledger{uuid.uuid4().hex[:6]}{end}" for end in ("", "m")]
     for made in admin.create_topics([NewTopic(t, 1, 1) for t in topics]).values():
         made.result(30)
@@ -45,7 +45,7 @@ def main() -> None:
 
 def measure(chosen: argparse.Namespace, topics: list[str], admin: AdminClient, lake: Path) -> None:
     session = connect(chosen.remote)
-    feeds = [Feed(chosen.bootstrap, topic) for topic in topics]
+    feeds = [Feed(client_settings(chosen), topic) for topic in topics]
     path = str(lake / "bronze")
     spec = SilverSpec("bench", "accounts", path, str(lake / "silver"), COLUMNS, ("aid",))
 
@@ -58,13 +58,15 @@ def measure(chosen: argparse.Namespace, topics: list[str], admin: AdminClient, l
         for feed in feeds:
             feed.send(op, ids)
         core, mirror = map(whole, topics)
-        run = timed(lambda: bronze.run(session, BronzeSpec(path, chosen.bootstrap, (mirror,), uuid.uuid4().hex)))
+        run = timed(
+            lambda: bronze.run(session, BronzeSpec(path, chosen.bootstrap, (mirror,), uuid.uuid4().hex, login=chosen.login))
+        )
         run += timed(lambda: silver.run(session, spec))
         ours = LedgerSpec("bench", str(lake / "lake"), path, (LedgerTable(spec),))
         table = LedgerTable(spec, core, mirror)
-        both = replace(
-            ours, path=str(lake / "all"), tables=(table,), core_bootstrap=chosen.bootstrap, lake_bootstrap=chosen.bootstrap
-        )
+        at, login = chosen.bootstrap, chosen.login
+        both = replace(ours, path=str(lake / "all"), tables=(table,))
+        both = replace(both, core_bootstrap=at, core_login=login, lake_bootstrap=at, lake_login=login)
         lakes, everything = timed(lambda: job.run(session, ours)), timed(lambda: job.run(session, both))
         shares = f"ledger: lake {lakes:6.2f} s ({lakes / run:4.0%})  all {everything:6.2f} s ({everything / run:4.0%})"
         print(f"{name:24} bronze+silver {run:6.2f} s  {shares}", flush=True)

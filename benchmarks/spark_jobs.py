@@ -1,6 +1,6 @@
 """Bronze in events/s and silver in seconds per small cycle, as ratios to a plain read in the same run.
 
-    python -m benchmarks.spark_jobs --remote sc://HOST:PORT --bootstrap HOST:PORT [--events 200000]
+    python -m benchmarks.spark_jobs --remote sc://HOST:PORT --bootstrap HOST:PORT [--login FILE] [--events 200000]
 
 Machines and neighbours differ; ratios travel. Fills a topic of its own with Debezium-shaped events, deletes it at the end.
 """
@@ -16,6 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
@@ -24,6 +25,8 @@ from benchmarks.bench.events import event_text, key_text
 from spark.bronze import job as bronze
 from spark.delta.session import connect
 from spark.kafka import offset_ranges as kafka_ranges
+from spark.kafka.librdkafka import librdkafka
+from spark.kafka.login import read_login
 from spark.silver import job as silver
 from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
 
@@ -40,15 +43,22 @@ def parse_arguments(told: str | None, *, cycles: int) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=told)
     parser.add_argument("--remote", required=True)
     parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--login", default="", help="a client.properties; the stack's is $CDC_LAKE_LOGIN")
     parser.add_argument("--events", type=int, default=200_000, help="events of the first load")
     parser.add_argument("--cycles", type=int, default=cycles)
     return parser.parse_args()
 
 
+def client_settings(chosen: argparse.Namespace) -> dict[str, Any]:
+    """What librdkafka is told of the cluster."""
+    login = librdkafka(read_login(chosen.login)) if chosen.login else {}
+    return {"bootstrap.servers": chosen.bootstrap, **login}
+
+
 def main() -> None:
     chosen = parse_arguments(__doc__, cycles=5)
     topic = f"bench.public.accounts{uuid.uuid4().hex[:6]}"
-    admin = AdminClient({"bootstrap.servers": chosen.bootstrap})
+    admin = AdminClient(client_settings(chosen))
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
     lake = Path(tempfile.mkdtemp(prefix="cdc-bench-"))
     try:
@@ -60,14 +70,15 @@ def main() -> None:
 
 def measure(chosen: argparse.Namespace, topic: str, admin: AdminClient, lake: Path) -> None:
     session = connect(chosen.remote)
-    feed = Feed(chosen.bootstrap, topic)
+    feed = Feed(client_settings(chosen), topic)
     path = str(lake / "bronze")
     spec = SilverSpec("bench", "accounts", path, str(lake / "silver"), COLUMNS, ("aid",))
 
     def append(start: int) -> int:
         place = TopicPartition(topic, 0)
         end = admin.list_offsets({place: OffsetSpec.latest()})[place].result(30).offset
-        asked = BronzeSpec(path, chosen.bootstrap, (TopicRange("accounts", topic, "id", 0, {0: (start, end)}),), uuid.uuid4().hex)
+        topics = (TopicRange("accounts", topic, "id", 0, {0: (start, end)}),)
+        asked = BronzeSpec(path, chosen.bootstrap, topics, uuid.uuid4().hex, login=chosen.login)
         took = timed(lambda: bronze.run(session, asked))
         plain = timed(lambda: kafka_ranges.read(session, asked, asked.topics).write.format("noop").mode("overwrite").save())
         show(f"bronze {end - start:>7} events", took, plain, end - start)
@@ -92,8 +103,8 @@ def measure(chosen: argparse.Namespace, topic: str, admin: AdminClient, lake: Pa
 class Feed:
     """Events as Debezium writes them, positions rising."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "queue.buffering.max.messages": 2_000_000})
+    def __init__(self, settings: dict[str, Any], topic: str) -> None:
+        self.producer = Producer({**settings, "linger.ms": 50, "queue.buffering.max.messages": 2_000_000})
         self.topic = topic
         self.sent = 0
 

@@ -32,6 +32,8 @@ SET_BY_STACK = frozenset(_WHAT) | {
     "CDC_HOME",
     "CDC_LAKE",
     "CDC_CONNECT_SECRETS",
+    "CDC_CORE_LOGIN",
+    "CDC_LAKE_LOGIN",
     "CDC_POSTGRES_HOST",
     "CDC_POSTGRES_PORT",
     "DAGSTER_HOME",
@@ -197,9 +199,14 @@ def core_clusters(what: str) -> list[str]:
     return ["core", *found] if lookup(variable("core", what)) or not found else found
 
 
-def login(cluster: str) -> str:
-    """The path of the client.properties for the Kafka cluster of that name; empty where it asks for no login."""
-    return lookup(variable(cluster, "LOGIN")) or ""
+def login(cluster: str, bootstrap: str | None = None) -> str:
+    """The path of the client.properties for the Kafka cluster of that name; empty where it asks for no login.
+
+    The stack's own goes to no other `bootstrap` (by default the address of that cluster) than the stack's.
+    """
+    named, keys = lookup(variable(cluster, "LOGIN")) or "", _stack().get("keys", {})
+    place = bootstrap or lookup(variable(cluster, "BOOTSTRAP")) or ""
+    return "" if named in keys.values() and keys.get(place) != named else named
 
 
 def resolve(value: str | int | EnvRef) -> str:

@@ -14,6 +14,7 @@ _ACTIVE_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_DIRECT
 # What rich and click write to a terminal themselves: colours, and the cursor of a progress line.
 _OWN = re.compile(r"\x1b\[[0-9;]*[mABCDGK]|\x1b\[\?25[lh]|\r")
 _MARKS = re.compile(r"([!-/:-@\[-`{-~])")
+_ACTIVE_MARKS = re.compile(r"([\\\[\]<`~])")
 
 
 def visible(text: object) -> str:
@@ -51,6 +52,20 @@ def in_markdown(text: object) -> str:
 def lines_in_markdown(lines: list[str]) -> str:
     """Several such lines, below each other."""
     return "  \n".join(in_markdown(line) for line in lines)
+
+
+def prose_in_markdown(text: object) -> str:
+    """Lines of ours that quote a source: no image, link, HTML or fence of its own, and still to be read as they are.
+
+    A check's description is such prose. Dagster's page renders it as Markdown in one place and shows it raw in another, its log
+    and GraphQL have it raw. A bare address becomes a link to what it says (https://github.github.com/gfm/#autolinks-extension-).
+    """
+    return _ACTIVE_MARKS.sub(r"\\\1", visible_lines(text))
+
+
+def prose_of_markdown(text: str) -> str:
+    """What `prose_in_markdown` was given, as we read it back from Dagster."""
+    return re.sub(r"\\([\\\[\]<`~])", r"\1", text)
 
 
 def _code(match: re.Match[str]) -> str:

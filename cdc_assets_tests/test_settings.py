@@ -93,6 +93,22 @@ def test_a_key_of_the_stack_goes_to_no_other_address(home: Path, monkeypatch: py
         settings.key("sc://spark.example:1", "CDC_SPARK_TOKEN_FILE")
 
 
+def test_the_stacks_login_to_kafka_goes_to_no_other_cluster(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = str(home / "private" / "kafka_login")
+    environment = {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1", "CDC_CORE_LOGIN": own}
+    (home / "stack.json").write_text(json.dumps({"environment": environment, "keys": {"127.0.0.1:1": own}}))
+    for name in ("CDC_CORE_BOOTSTRAP", "CDC_CORE_LOGIN", "CDC_LAKE_BOOTSTRAP", "CDC_LAKE_LOGIN"):
+        monkeypatch.delenv(name, raising=False)
+    assert settings.login("core") == settings.login("core", "127.0.0.1:1") == own
+    assert settings.login("lake") == settings.login("core", "core.example:9093") == ""
+    # A shell that has the stack's variables, and then names another cluster.
+    monkeypatch.setenv("CDC_CORE_LOGIN", own)
+    monkeypatch.setenv("CDC_CORE_BOOTSTRAP", "core.example:9093")
+    assert settings.login("core") == ""
+    monkeypatch.setenv("CDC_CORE_LOGIN", "/etc/cdc/core.properties")
+    assert settings.login("core") == "/etc/cdc/core.properties"
+
+
 def test_folders_of_small_state_are_private_however_deep(home: Path) -> None:
     before = os.umask(0o022)
     try:

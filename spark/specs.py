@@ -190,6 +190,7 @@ class SilverSpec(JsonSpec):
     `log_end`: beyond this place, epoch first, no event can lie that bronze had when the source's log was asked for its end; what
     does is held in quarantine. Empty: not known.
     `where`: the rows that the table has (none: all of them; spark.silver.row_filter). `excluded`: columns of the source left out.
+    `foreign`: others than our connectors write the records (spark.envelopes.foreign_json).
     """
 
     source: str
@@ -223,6 +224,7 @@ class SilverSpec(JsonSpec):
     log_end: str = ""
     where: tuple[RowCondition, ...] = ()
     excluded: tuple[str, ...] = ()
+    foreign: bool = False
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]

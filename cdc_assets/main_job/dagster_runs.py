@@ -18,6 +18,7 @@ from rich.console import Console
 from cdc_assets import settings
 from cdc_assets.defs.step_failures import root_message
 from cdc_assets.errors import CdcAssetsError
+from cdc_assets.shown_text import prose_of_markdown
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -76,7 +77,7 @@ def run_job(job: str, *, console: Console, must_succeed: bool = True, checks: Se
     return {
         (tuple(found.asset_key.path), found.check_name): CheckOutcome(
             found.passed,
-            found.description or "",
+            prose_of_markdown(found.description or ""),
             {key: value.value for key, value in found.metadata.items()},
             found.severity == dg.AssetCheckSeverity.WARN,
         )

@@ -123,7 +123,7 @@ class Platform:
     @staticmethod
     def _at(cluster: str, bootstrap: str | None, login: str | None) -> tuple[str, str]:
         place = bootstrap or settings.address(settings.variable(cluster, "BOOTSTRAP"))
-        return place, settings.login(cluster) if login is None else login
+        return place, settings.login(cluster, place) if login is None else login
 
     def _connect(self, name: str, given: str | None) -> ConnectClient:
         url = given or settings.address(name)

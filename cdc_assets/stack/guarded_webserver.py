@@ -98,7 +98,8 @@ def _query(scope: Scope) -> dict[str, str]:
 
 
 def _cookie(headers: Headers) -> str:
-    """A name for each port: a browser sends a host's cookies to all its ports, and two stacks may run here."""
+    """A name for each port: a browser sends a host's cookies to all its ports, and where the system has one address alone, or by
+    tunnels, two stacks may have one."""
     return f"cdc_dagster_{headers.get('host', '').rpartition(':')[2]}"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from cdc_assets.quantity import quantity
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.connect import ConnectWorker
-from cdc_assets.stack.components.dagster import DagsterCode, DagsterDaemon, DagsterWebserver
+from cdc_assets.stack.components.dagster import WEBSERVER, DagsterCode, DagsterDaemon, DagsterWebserver
 from cdc_assets.stack.components.gcs import GcsEndpoint
 from cdc_assets.stack.components.kafka import KafkaBroker
 from cdc_assets.stack.components.postgres import Postgres
@@ -25,7 +25,7 @@ from cdc_assets.stack.declared_needs import buckets, java_modules_needed, jmx_se
 from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home, read_json, write_json
 from cdc_assets.stack.java import SYSTEM, java, java_having
-from cdc_assets.stack.ports import assign
+from cdc_assets.stack.ports import assign, own_address
 from cdc_assets.stack.site import Site
 
 # An address in the environment means: use that one. (MirrorMaker's cluster is needed only where a worker of ours runs.)
@@ -112,7 +112,7 @@ def choose(
     chosen_spark = _kind_of_spark(spark, remembered, external)
     for cluster in ("CORE", "LAKE"):
         if f"CDC_{cluster}_LOGIN" in external and f"CDC_{cluster}_BOOTSTRAP" not in external:
-            reason = f"CDC_{cluster}_LOGIN is for a Kafka of yours: the embedded one asks for no login"
+            reason = f"CDC_{cluster}_LOGIN is for a Kafka of yours: the embedded one has its own"
             raise StackError("kafka", reason, f"set CDC_{cluster}_BOOTSTRAP too, or unset CDC_{cluster}_LOGIN; then ./cdc up")
     for key, address in _KEYS.items():
         if key in external and address not in external:
@@ -123,9 +123,11 @@ def choose(
     draft = Site(home, {}, count, external, buckets=buckets(), spark=chosen_spark, jmx=bool(jmx_sets()))
     names = [port for component in components(draft) for port in component.ports]
     known = remembered.get("ports", {})
-    site = replace(draft, ports=assign(names, known, environment=environment), plugins=plugins(), logins=True)
-    chosen = {"brokers": count, "ports": {**known, **site.ports}, "external": external, "spark": chosen_spark, "jmx": site.jmx}
-    write_json(home.config, {**chosen, "plugins": site.plugins, "buckets": site.buckets})
+    hosts = {WEBSERVER: own_address(WEBSERVER, remembered.get("hosts", {}).get(WEBSERVER), environment=environment)}
+    ports = assign(names, known, hosts=hosts, environment=environment)
+    site = replace(draft, ports=ports, hosts=hosts, plugins=plugins(), logins=True)
+    chosen = {"brokers": count, "ports": {**known, **ports}, "hosts": hosts, "external": external, "spark": chosen_spark}
+    write_json(home.config, {**chosen, "jmx": site.jmx, "plugins": site.plugins, "buckets": site.buckets})
     return site
 
 
@@ -161,6 +163,7 @@ def load(home: Home) -> Site:
         logins=True,
         spark=kind,
         jmx=config.get("jmx", False),
+        hosts=config.get("hosts", {}),
     )
 
 

@@ -69,6 +69,7 @@ def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTab
         portable=is_portable(source, table),
         past=names.past_path(lake, source, table),
         where=tuple(each.condition for each in table.where),
+        foreign=source.captured is None,
         excluded=tuple(c.name for c in found.columns if c.name in table.except_column_list),
     )
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from cdc_assets.names import ASSET_LAYERS, OF_SOURCE, asset_path
 from cdc_assets.resources.dagster_answers import DagsterAnswers
+from cdc_assets.shown_text import prose_of_markdown
 
 PASSED, WARNED, FAILED, NOT_RUN = "passed", "warned", "failed", "not run"
 _EVALUATION = "status timestamp runId stepKey evaluation { severity description }"
@@ -115,7 +116,7 @@ def _verdict(key: Key, found: Execution | None) -> CheckVerdict:
         *key,
         passed=found["status"] == "SUCCEEDED",
         warns=told["severity"] == "WARN",
-        description=told["description"] or "",
+        description=prose_of_markdown(told["description"] or ""),
         at=found["timestamp"],
     )
 

@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from cdc_assets.alerts.channels import _for_slack
 from cdc_assets.cli.guarded_terminal import GuardedTerminal, guard_terminal
 from cdc_assets.cli.output_formats import Format, print_document, print_rows
-from cdc_assets.shown_text import in_markdown, lines_in_markdown, on_terminal, visible, visible_lines
+from cdc_assets.shown_text import (
+    in_markdown,
+    lines_in_markdown,
+    on_terminal,
+    prose_in_markdown,
+    prose_of_markdown,
+    visible,
+    visible_lines,
+)
 
 TITLE, CLIPBOARD, WIPE = "\x1b]0;owned\x07", "\x1b]52;c;ZXZpbA==\x1b\\", "\x1b[2J"
 HOSTILE = f"{TITLE}{CLIPBOARD}{WIPE}\x9b2J\x7f\u202eevil\u2066[/x][link=http://evil]a[/link]:smile:"
@@ -93,6 +101,30 @@ def test_markdown_shows_a_text_as_it_is(text: str) -> None:
         assert not kinds & {"image", "link_open", "html_inline", "html_block", "fence", "code_block", "code_inline", "em_open"}
         cells = [t for t in tokens if t.type == "inline" and visible(text)[:5] in "".join(c.content for c in t.children or ())]
         assert cells
+
+
+@pytest.mark.parametrize("text", [*MARKDOWN, "~~~\n![p](http://evil)", "a\n<img src=http://evil>", "a\\\\![p](http://evil)"])
+def test_what_a_check_says_of_a_source_acts_nowhere_and_is_read_back(text: str) -> None:
+    """Dagster's page renders a check's description; `cdc status` and the alarms read it from there."""
+    import dagster as dg
+    from markdown_it import MarkdownIt
+
+    from cdc_assets.defs.checks.result import check_result, evaluation_of
+
+    said = f"column {text}: 3 rows in silver_x, see `cdc quarantine list` {TITLE}"
+    key = dg.AssetCheckKey(dg.AssetKey(["silver", "shop", "orders"]), "quarantine_empty")
+    result = check_result(key, False, said, {})
+    for described in (result.description, evaluation_of(result).description):
+        tokens = MarkdownIt("commonmark", {"html": True}).parse(described or "")
+        kinds = {token.type for each in tokens for token in (each, *(each.children or ()))}
+        assert not kinds & {"image", "link_open", "html_inline", "html_block", "fence", "code_block", "code_inline"}
+        assert "3 rows in silver_x, see" in str(described)
+        assert prose_of_markdown(described or "") == visible_lines(said)
+
+
+@given(st.text(alphabet="\\[]<`~!(x\n"))
+def test_each_description_is_read_back_as_it_was_said(text: str) -> None:
+    assert prose_of_markdown(prose_in_markdown(text)) == text
 
 
 def test_slack_gets_no_mention_and_no_link() -> None:

@@ -21,6 +21,7 @@ from cdc_assets_tests.e2e.source_rows import silver_rows, source_rows
 from cdc_assets_tests.e2e.webserver import Graphql
 from cdc_assets_tests.support.handmade import ALIAS, Handmade, capture_by_hand, carry_by_hand, reader_of
 from cdc_assets_tests.support.lakehouse import Lakehouse, until
+from cdc_assets_tests.support.stack_kafka import login_of
 
 pytestmark = pytest.mark.e2e
 
@@ -74,6 +75,8 @@ class Till:
         core, lake = addresses["CDC_CORE_CONNECT"], addresses["CDC_LAKE_CONNECT"]
         Handmade.post(core, CONNECTOR, capture_by_hand(SOURCE, "public.bons", address), self.login)
         topics = carry_by_hand(f"erp-{SOURCE}.public.bons", addresses["CDC_CORE_BOOTSTRAP"], addresses["CDC_LAKE_BOOTSTRAP"])
+        for cluster, prefix in (("core", "source.cluster."), ("lake", "target.cluster.")):
+            topics |= login_of(addresses, cluster).references(prefix)
         Handmade.post(lake, MIRROR, topics, self.login)
         until(lambda: Handmade.is_running(core, CONNECTOR, self.login), "the connector does not run")
         until(lambda: Handmade.is_running(lake, MIRROR, self.login), "the mirror does not run")

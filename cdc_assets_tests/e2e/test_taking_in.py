@@ -17,6 +17,7 @@ import yaml
 from cdc_assets_tests.e2e.source_rows import silver_rows, source_rows
 from cdc_assets_tests.e2e.webserver import Graphql
 from cdc_assets_tests.support.lakehouse import Lakehouse
+from cdc_assets_tests.support.stack_kafka import kafka_settings
 
 pytestmark = pytest.mark.e2e
 
@@ -215,7 +216,7 @@ def test_a_poison_record_is_told_by_status(lakehouse: Lakehouse, graphql: Graphq
     from confluent_kafka import Producer
 
     assert "quarantine_empty" not in lakehouse.cdc("status", check=False).stdout
-    producer = Producer({"bootstrap.servers": lakehouse.addresses["CDC_LAKE_BOOTSTRAP"]})
+    producer = Producer(kafka_settings(lakehouse.addresses, "lake"))
     producer.produce("core.annex.public.annex_rows", key=b'{"id": 5}', value=b"no JSON")
     assert producer.flush(30) == 0
     until(lambda: "annex_rows" in lakehouse.cdc("quarantine", "list", "-o", "json").stdout, "the record is not in quarantine")

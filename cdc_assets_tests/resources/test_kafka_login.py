@@ -217,7 +217,7 @@ def test_the_secret_is_in_no_spec_config_option_or_error(folder: Folder, monkeyp
     assert capture["schema.history.internal.producer.sasl.jaas.config"] == f"${{file:{path}:sasl.jaas.config}}"
     assert capture["schema.history.internal.consumer.security.protocol"] == f"${{file:{path}:security.protocol}}"
     assert {"source.cluster.sasl.jaas.config", "target.cluster.sasl.jaas.config"} <= set(mirror)
-    assert worker["config.providers.file.param.allowed.paths"] == f"{site.home.secrets},{path},{path}"
+    assert worker["config.providers.file.param.allowed.paths"] == f"{site.home.secrets},{path}"
     assert worker["admin.sasl.jaas.config"] == f"${{file:{path}:sasl.jaas.config}}"
     with pytest.raises(KafkaError) as error:
         KafkaCluster("127.0.0.1:1", login=path, timeout=0.5).states(["t"])
@@ -253,6 +253,25 @@ def test_a_broken_file_is_an_error_of_the_cluster(folder: Folder) -> None:
         KafkaCluster("k:1", login=path).cluster_id()
 
 
-def test_the_embedded_kafka_asks_for_no_login(tmp_path: Path) -> None:
+def test_the_embedded_kafka_has_logins_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(StackError, match=r"CDC_LAKE_LOGIN is for a Kafka of yours"):
         choose(Home(tmp_path).create(), environment={"CDC_LAKE_LOGIN": "/client.properties"})
+
+
+def test_the_workers_login_is_in_no_file_that_a_connector_may_refer_to(tmp_path: Path) -> None:
+    ports = dict.fromkeys(("core-kafka", "lake-kafka", "core-connect", "lake-connect"), 1)
+    site = Site(Home(tmp_path).create(), ports, logins=True)
+    worker = ConnectWorker(site, "lake")._properties()
+    own, passwords = site.login("core"), {user: site.home.private(f"kafka_{user}_password") for user in ("connect", "cdc")}
+    assert own
+    assert own == site.login("lake")
+    login = read_login(own).jaas()
+    assert login
+    assert login.options == {"username": "cdc", "password": passwords["cdc"]}
+    for client in ("", "producer.", "consumer.", "admin."):
+        assert f'"{passwords["connect"]}"' in worker[f"{client}sasl.jaas.config"]
+    for place in worker["config.providers.file.param.allowed.paths"].split(","):
+        files = [Path(place)] if Path(place).is_file() else [file for file in Path(place).rglob("*") if file.is_file()]
+        assert not [file for file in files if passwords["connect"] in file.read_text()]
+    foreign = Site(site.home, ports, external={"CDC_CORE_BOOTSTRAP": "k:1"}, logins=True)
+    assert (foreign.login("core"), foreign.login("lake")) == (None, own)

@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from cdc_assets_tests.support.stack_commands import cdc
 from cdc_assets_tests.support.stack_fixture import RunningStack
+from cdc_assets_tests.support.stack_kafka import kafka_settings
 
 pytestmark = [pytest.mark.stack, pytest.mark.all]
 
@@ -27,7 +28,7 @@ def test_a_trial_measures_and_leaves_nothing_behind(stack: RunningStack) -> None
     assert row["cpu_s"] > 0.1
     assert row["profile"]["bronze"]["calls"]["ExecutePlan"] >= 1 <= row["profile"]["silver"]["calls"]["ExecutePlan"]
     assert any(name.endswith("runs") for name in row["profile"]["silver"]["gc"])
-    admin = AdminClient({"bootstrap.servers": stack.environment["CDC_LAKE_BOOTSTRAP"]})
+    admin = AdminClient(kafka_settings(stack.environment, "lake"))
     assert not [topic for topic in admin.list_topics(timeout=60).topics if topic.startswith("cdc_bench")]
     after = {path.name for path in stack.home.root.iterdir()}
     assert after - before <= {"locks"}

@@ -12,7 +12,8 @@ from cdc_assets.stack import start
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.plan import load
 from cdc_assets_tests.support.own_stack import ELSEWHERE, state_of, until
-from cdc_assets_tests.support.stack_fixture import environment_of
+from cdc_assets_tests.support.stack_fixture import RunningStack, environment_of
+from cdc_assets_tests.support.stack_kafka import kafka_settings
 
 pytestmark = [pytest.mark.stack, pytest.mark.all]
 
@@ -29,9 +30,9 @@ def test_three_brokers_replicate_and_one_may_die(tmp_path: Path) -> None:
         try:
             start.start(home, brokers=3)
             start.wait_healthy(home, seen=lambda _: None, timeout=180)
-            servers = load(home).bootstrap("core")
-            assert servers.count(",") == 2
-            admin = AdminClient({"bootstrap.servers": servers})
+            assert load(home).bootstrap("core").count(",") == 2
+            settings = kafka_settings(RunningStack(home).environment, "core")
+            admin = AdminClient(settings)
             admin.create_topics([NewTopic("t", 1)])["t"].result(60)
             # Brokers answer before every one of them has heard of a topic that was made a moment ago.
             until(lambda: any(p.leader > 0 for p in admin.list_topics("t", timeout=30).topics["t"].partitions.values()))
@@ -40,7 +41,7 @@ def test_three_brokers_replicate_and_one_may_die(tmp_path: Path) -> None:
             leader = state_of(home, "core-kafka" if partition.leader == 1 else f"core-kafka-{partition.leader}")
             assert leader.pid
             os.kill(leader.pid, signal.SIGKILL)
-            producer = Producer({"bootstrap.servers": servers, "acks": "all", "message.timeout.ms": 60000})
+            producer = Producer({**settings, "acks": "all", "message.timeout.ms": 60000})
             errors: list[object] = []
             producer.produce("t", b"written without the leader", on_delivery=lambda error, _: errors.append(error))
             assert producer.flush(90) == 0

@@ -5,19 +5,28 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
+import struct
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
 import psutil
 import pytest
+from typing_extensions import override
 
+from cdc_assets.stack.home import Home, read_json
 from cdc_assets.stack.state import read_state
 from cdc_assets_tests.support.modes import open_to_others
 from cdc_assets_tests.support.servers.endpoints import Endpoint
 from cdc_assets_tests.support.stack_fixture import RunningStack
+from cdc_assets_tests.support.stack_kafka import kafka_settings, login_of
 
 pytestmark = pytest.mark.stack
 ROOT = Path(__file__).parents[2]
@@ -58,7 +67,7 @@ def test_no_secret_is_on_a_command_line_in_a_log_or_in_dagsters_storage(stack: R
     import psycopg
 
     secrets = {file.name: file.read_text() for folder in ("secrets", "private") for file in (stack.home.root / folder).iterdir()}
-    assert {"spark_token", "dagster_token", "connect_password"} <= set(secrets)
+    assert {"spark_token", "dagster_token", "connect_password", "kafka_cdc_password", "kafka_connect_password"} <= set(secrets)
     places = {f"command of {p.pid}": " ".join(p.info["cmdline"] or ()) for p in psutil.process_iter(["cmdline"])}
     logs = [file for file in (stack.home.root / "logs").rglob("*") if file.is_file()]
     places |= {file.name: file.read_text(errors="replace") for file in (*logs, stack.home.state)}
@@ -82,6 +91,119 @@ def test_connect_hands_no_secret_to_who_merely_reaches_its_port(stack: RunningSt
         assert secret not in answer.text
         assert answer.status_code == 401
         assert httpx.get(f"{url}/connectors", auth=("cdc", "wrong"), trust_env=False).status_code == 401
+
+
+QUIET = {"log_level": 0, "socket.timeout.ms": 10_000, "message.timeout.ms": 10_000, "error_cb": lambda _: None}
+
+
+def refusal_of(call: Callable[..., object], *arguments: object, **more: object) -> str:
+    """The name of Kafka's error; empty where the call is answered."""
+    from confluent_kafka import KafkaException
+
+    try:
+        call(*arguments, **more)
+    except KafkaException as error:
+        return str(error.args[0].name())
+    return ""
+
+
+def write_record(settings: Mapping[str, Any], topic: str) -> None:
+    from confluent_kafka import KafkaException, Producer
+
+    told: list[Any] = []
+    producer = Producer(dict(settings))
+    producer.produce(topic, key=b"connector-evil", value=b"{}", on_delivery=lambda error, _: told.append(error))
+    producer.flush(30)
+    if error := told[0]:
+        raise KafkaException(error)
+
+
+def read_record(settings: Mapping[str, Any], topic: str) -> bytes:
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    consumer = Consumer({**settings, "group.id": "stranger"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    try:
+        found = consumer.poll(30)
+        assert found is not None, topic
+        if found.error():
+            raise KafkaException(found.error())
+        return bytes(found.value() or b"")
+    finally:
+        consumer.close()
+
+
+def environment_of_a_person(home: Home) -> dict[str, str]:
+    """What a shell has after `eval "$(cdc env)"`, and nothing else."""
+    environment = {**os.environ, "CDC_HOME": str(home.root)}
+    ours = [sys.executable, "-m", "cdc_assets.cli", "env"]
+    exports = subprocess.run(ours, env=environment, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(
+        ["sh", "-euc", f"{exports}\nenv"], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True
+    )
+    return dict(line.split("=", 1) for line in shown.stdout.splitlines() if line.startswith("CDC_"))
+
+
+NOT_LET_IN = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_AUTHENTICATION")
+STRANGERS = {
+    "nobody": {},
+    "a wrong password": {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "cdc",
+        "sasl.password": "wrong",
+    },
+}
+
+
+@pytest.mark.parametrize("cluster", ["core", "lake"])
+def test_kafka_does_nothing_for_who_has_no_login(stack: RunningStack, cluster: str) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    configs = f"_{cluster}-connect-configs"
+    for who, login in STRANGERS.items():
+        stranger = {**QUIET, "bootstrap.servers": stack.environment[f"CDC_{cluster.upper()}_BOOTSTRAP"], **login}
+        assert refusal_of(AdminClient(stranger).list_topics, timeout=10) in NOT_LET_IN, who
+        assert refusal_of(write_record, stranger, configs) == "_MSG_TIMED_OUT", who
+    port = read_json(stack.home.config)["ports"][f"{cluster}-kafka-controller"]
+    assert controller_answer(port) == b"", "a controller tells a stranger of its cluster"
+
+
+def controller_answer(port: int) -> bytes:
+    """What a controller says to DescribeCluster (KIP-919) of a client that has not logged in."""
+    head = struct.pack(">hhih", 60, 1, 1, 1) + b"x" + b"\0"
+    body = head + struct.pack(">bb", 0, 2) + b"\0"
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(struct.pack(">i", len(body)) + body)
+        return connection.recv(4096)
+
+
+@pytest.mark.parametrize("cluster", ["core", "lake"])
+def test_a_persons_login_is_not_that_of_connects_worker(stack: RunningStack, cluster: str) -> None:
+    """Who writes to Connect's config topic starts connectors, and is sent every secret that Connect may read."""
+    from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, AdminClient, NewTopic
+    from confluent_kafka.admin import ResourcePatternType as Pattern
+    from confluent_kafka.admin import ResourceType as Kind
+
+    environment = environment_of_a_person(stack.home)
+    assert Path(login_of(environment, cluster).path).stat().st_mode & 0o777 == 0o600
+    person = {**QUIET, **kafka_settings(environment, cluster)}
+    admin, own = AdminClient(person), "of-a-person"
+    admin.create_topics([NewTopic(own, 1)])[own].result(60)
+    try:
+        write_record(person, own)
+        assert read_record(person, own) == b"{}"
+    finally:
+        admin.delete_topics([own])[own].result(60)
+    for topic in (f"_{cluster}-connect-{what}" for what in ("configs", "offsets", "status")):
+        assert topic in admin.list_topics(timeout=60).topics
+        assert refusal_of(write_record, person, topic) == "TOPIC_AUTHORIZATION_FAILED", topic
+        assert refusal_of(read_record, person, topic) == "TOPIC_AUTHORIZATION_FAILED", topic
+        deleted = admin.delete_topics([topic])[topic]
+        assert refusal_of(deleted.result, 60) == "TOPIC_AUTHORIZATION_FAILED", topic
+    allowed = AclBinding(Kind.TOPIC, "*", Pattern.LITERAL, "User:cdc", "*", AclOperation.ALL, AclPermissionType.ALLOW)
+    (asked,) = admin.create_acls([allowed]).values()
+    assert refusal_of(asked.result, 60) == "CLUSTER_AUTHORIZATION_FAILED"
 
 
 def test_dagster_does_nothing_for_a_web_page(stack: RunningStack) -> None:
@@ -116,6 +238,32 @@ def test_dagster_shows_nothing_without_the_token_of_its_address(stack: RunningSt
         assert {"HttpOnly", "SameSite=lax"} <= set(opened.headers["set-cookie"].replace("; ", ";").split(";"))
         assert browser.get("/runs").status_code == 200
         assert browser.post("/graphql", json={"query": "{version}"}, headers={"Origin": url}).json()["data"]["version"]
+
+
+def test_the_cookie_of_dagsters_page_goes_to_no_other_server_of_this_machine(stack: RunningStack) -> None:
+    """Cookies know no port: of a page at 127.0.0.1 each server of another user there would be sent it."""
+    told: list[str | None] = []
+
+    class Stranger(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            told.append(self.headers.get("Cookie"))
+            self.send_response(204)
+            self.end_headers()
+
+        @override
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    url, token = stack.environment["CDC_DAGSTER_URL"], stack.home.private("dagster_token")
+    with HTTPServer(("127.0.0.1", 0), Stranger) as server, httpx.Client(trust_env=False, timeout=60) as browser:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            assert browser.get(url, params={"token": token}, follow_redirects=True).status_code == 200
+            assert browser.cookies
+            browser.get(f"http://127.0.0.1:{server.server_port}/x.png")
+        finally:
+            server.shutdown()
+    assert told == [None]
 
 
 def objects_of(endpoint: Endpoint) -> tuple[httpx.Client, str]:

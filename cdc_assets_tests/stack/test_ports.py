@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cdc_assets.stack.errors import PortTakenError, StackError
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.plan import choose, components, external_addresses
-from cdc_assets.stack.ports import assign, reserve
+from cdc_assets.stack.plan import choose, components, external_addresses, load
+from cdc_assets.stack.ports import assign, own_address, reserve
 from cdc_assets_tests.support.own_stack import named_gcs
 
 
@@ -50,6 +52,50 @@ def test_a_chosen_port_is_nobody_elses_until_a_server_listens_there() -> None:
 def test_no_port_is_an_error_with_the_variable(value: str) -> None:
     with pytest.raises(StackError, match=f"CDC_PORT_S3={value} is not a port"):
         assign(["s3"], {}, environment={"CDC_PORT_S3": value})
+
+
+def test_dagsters_page_has_an_address_of_its_own_and_keeps_it(tmp_path: Path) -> None:
+    """Linux has the whole of 127.0.0.0/8; a browser sends a cookie of 127.0.0.1 to each port there."""
+    homes = [Home(tmp_path / name).create() for name in ("one", "other")]
+    first, other = (choose(home, environment={}) for home in homes)
+    pages = {site.hosts["dagster-webserver"] for site in (first, other)}
+    assert len(pages) == 2
+    assert all(page.startswith("127.") and page != "127.0.0.1" for page in pages)
+    assert choose(homes[0], environment={}).hosts == load(homes[0]).hosts == first.hosts
+    (told,) = [c.addresses["CDC_DAGSTER_URL"] for c in components(first) if c.name == "dagster-webserver"]
+    assert told == f"http://{first.hosts['dagster-webserver']}:{first.ports['dagster-webserver']}"
+    assert first.address("core-kafka").startswith("127.0.0.1:")
+    given = {"CDC_HOST_DAGSTER_WEBSERVER": "127.0.0.1"}
+    assert choose(homes[0], environment=given).address("dagster-webserver").startswith("127.0.0.1:")
+
+
+def test_a_system_with_one_loopback_address_has_dagsters_page_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As macOS, whose lo0 has 127.0.0.1 alone."""
+
+    class Narrow(socket.socket):
+        def bind(self, address: Any, /) -> None:
+            if address[0] != "127.0.0.1":
+                raise OSError(errno.EADDRNOTAVAIL, "Can't assign requested address")
+            super().bind(address)
+
+    monkeypatch.setattr(socket, "socket", Narrow)
+    assert own_address("p", None, environment={}) == own_address("p", "127.9.9.9", environment={}) == "127.0.0.1"
+    with pytest.raises(StackError, match=r"CDC_HOST_P=127\.9\.9\.9 is not an address of this machine alone"):
+        own_address("p", None, environment={"CDC_HOST_P": "127.9.9.9"})
+
+
+@pytest.mark.parametrize("value", ["0.0.0.0", "192.0.2.1", "localhost", "127.0.0.256", "127.1", "::1"])
+def test_dagsters_page_is_for_this_machine_alone(value: str) -> None:
+    with pytest.raises(StackError, match=r"(?s)is not an address of this machine alone .*from elsewhere use ssh -L"):
+        own_address("dagster-webserver", None, environment={"CDC_HOST_DAGSTER_WEBSERVER": value})
+
+
+def test_a_taken_port_is_named_where_the_page_would_listen() -> None:
+    with socket.create_server(("127.9.9.9", 0)) as server:
+        port = server.getsockname()[1]
+        assert assign(["page"], {"page": port}, environment={}) == {"page": port}
+        with pytest.raises(PortTakenError, match=f"port {port} is taken by"):
+            assign(["page"], {"page": port}, hosts={"page": "127.9.9.9"}, environment={})
 
 
 def test_ports_and_brokers_are_remembered(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ class AvroEnvelope(Envelope):
         self.values, self.keys = values or {}, keys or {}
 
     framed = True
+    in_json = False
 
     def prepare(self, records: DataFrame, registry: str | None, known: SchemaIds | None = None) -> Envelope:
         """With the schemas that the records were written with."""

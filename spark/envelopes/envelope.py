@@ -47,6 +47,9 @@ class Envelope(ABC):
     written_times = False
     """Whether dates and times come as people write them (spark.envelopes.written_times), not as Debezium's numbers."""
 
+    in_json = True
+    """Whether values are JSON."""
+
     framed = False
     """Whether keys and values begin with the id of the schema they were written with."""
 

@@ -13,9 +13,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from spark.envelopes.envelope import Envelope, Narrow, key_columns, texts
+from spark.envelopes.foreign_json import fault
 from spark.envelopes.plain_json import arrival
 from spark.positions.source_connector import Connector
 from spark.specs import Column, SilverSpec
+from spark.types.json_numbers import mark_long_numbers, unmark_numbers
 
 OUTER = ("id", "version", "specversion", "source", "type", "time", "data")
 FIELDS = "map<string,string>"
@@ -44,7 +46,8 @@ class EventJson(Envelope):
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:
         """A row of the envelope's and the data's fields."""
         parsed = events.withColumn("outer", self.outer(sf.col("value")))
-        parsed = parsed.withColumn("inner", sf.from_json(_field_of_any_case(sf.col("outer"), "data"), FIELDS))
+        data = unmark_numbers(_field_of_any_case(sf.col("outer"), "data"))
+        parsed = parsed.withColumns({"inner": sf.from_json(mark_long_numbers(data), FIELDS), "data_fault": fault(data)})
         outer, inner = sf.col("outer"), sf.col("inner")
 
         def value(column: Column) -> Expression:
@@ -58,7 +61,7 @@ class EventJson(Envelope):
         none = sf.lit(None).cast(texts(key_columns(spec)))
         return parsed.withColumns(
             {
-                "unfit": sf.when(unfit, f"the value is not {self.form}"),
+                "unfit": sf.when(unfit, f"the value is not {self.form}").otherwise(sf.col("data_fault")),
                 "row_key": none,
                 "row_before": none,
                 "row_after": sf.when(~unfit, row),

@@ -14,11 +14,13 @@ from pyspark.sql import functions as sf
 from spark.delta.identifiers import literal
 from spark.envelopes import places
 from spark.envelopes.envelope import Envelope
+from spark.envelopes.foreign_json import read_foreign
 from spark.envelopes.known_envelopes import envelope
 from spark.envelopes.unchanged import header_forms
 from spark.envelopes.written_times import in_numbers
 from spark.positions.source_kinds import connector
 from spark.specs import Column, SilverSpec
+from spark.types.json_numbers import unmark_numbers
 from spark.types.missing import missing_leaf
 from spark.types.type_rules import lake_type
 
@@ -51,6 +53,8 @@ def leaves(events: DataFrame, spec: SilverSpec) -> DataFrame:
     `unchanged`: the leaves that say "as it was" in this event, null where its header does not tell."""
     form, read = envelope(spec.envelope).prepare(events, spec.schema_registry, spec.schema_ids), fields_of(spec)
     wanted = events.select(*CARRIED, "key", "value", "headers")
+    if _is_foreign(spec, form):
+        wanted = read_foreign(wanted)
     late = [c for c in spec.columns if missing_leaf(c) is not None]
     if late:
         names = [c.name for c in read.columns]
@@ -74,6 +78,11 @@ def leaves(events: DataFrame, spec: SilverSpec) -> DataFrame:
         _present(spec, read).alias("present"),
         *[_fitting(column, spec, form).alias(leaf(i)) for i, column in enumerate(spec.columns)],
     )
+
+
+def _is_foreign(spec: SilverSpec, form: Envelope) -> bool:
+    """Whether others write the records, in JSON."""
+    return spec.foreign and form.in_json
 
 
 def _halves(images: DataFrame) -> DataFrame:
@@ -101,6 +110,8 @@ def _fitting(column: Column, spec: SilverSpec, form: Envelope) -> Expression:
     """The column's leaf, where no newer column of the same field takes it."""
     rivals = [c for c in spec.columns if c.event_field == column.event_field and c.since > column.since]
     text = _text(column, spec)
+    if _is_foreign(spec, form):
+        text = unmark_numbers(text)
 
     def of(kind: Column) -> Expression:
         return in_numbers(kind, text) if form.written_times else text
@@ -164,6 +175,8 @@ def _unreadable(spec: SilverSpec, form: Envelope) -> Expression:
         (sf.col("position").isNull(), f"the source block has no log position ({needs})"),
         (op.isin("c", "u", "r") & after.isNull(), "the event has no after-image"),
     ]
+    if _is_foreign(spec, form):
+        reasons.append((sf.col("foreign_fault").isNotNull(), sf.col("foreign_fault")))
     if places.are_needed(spec.orders):
         several = after.isNotNull() & (sf.size("states_after") > 1)
         reasons.append((several, sf.concat(sf.lit(places.UNTOLD), sf.array_join(sf.map_keys("told_after"), ", "))))

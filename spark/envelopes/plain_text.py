@@ -21,6 +21,7 @@ class PlainText(PlainJson):
     """Rows of what a record is made of, in the columns of its row in spark.kinds.envelopes."""
 
     name = "text"
+    in_json = False
     form = "text in UTF-8"
 
     def images(self, events: DataFrame, spec: SilverSpec) -> DataFrame:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
+from spark.types.json_numbers import mark_long_numbers, unmark_numbers
 from spark.types.rule import ARRAY, LakeType, Rule, SourceType
 
 _EXACT = frozenset(
@@ -85,7 +86,7 @@ def array_of(source: SourceType, element: LakeType) -> LakeType:
     """An array whose elements each convert exactly, or no value."""
 
     def convert(text: Expression) -> Expression:
-        items = sf.from_json(text, "array<string>")
+        items = sf.transform(sf.from_json(mark_long_numbers(text), "array<string>"), unmark_numbers)
         broken = sf.exists(items, lambda item: item.isNotNull() & (element.convert(item).isNull() | item.rlike(JAVA_NAME)))
         told = (sf.size(items) == 0) | sf.exists(items, lambda item: item.isNotNull())
         return sf.when(~broken & told, sf.transform(items, element.convert))

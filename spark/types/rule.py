@@ -98,8 +98,18 @@ class Rule:
 
 
 def cast(kind: str) -> Callable[[SourceType], LakeType]:
-    """A lake type whose values Spark's own exact cast reads."""
-    return lambda _: LakeType(kind, lambda text: text.try_cast(kind), form="number")
+    """A lake type whose values Spark's own exact cast reads; a float or double as near as the type comes, and within it."""
+
+    def convert(text: Expression) -> Expression:
+        value = text.try_cast(kind)
+        if kind not in ("float", "double"):
+            return value
+        # The cast makes an infinity of 1e400, and 0 of 1e-400, where PostgreSQL has an error.
+        too_large = (sf.abs(value) == float("inf")) & text.rlike(r"\d")
+        too_small = (value == 0) & text.rlike(r"^\s*[-+]?[0.]*[1-9]")
+        return sf.when(~(too_large | too_small), value)
+
+    return lambda _: LakeType(kind, convert, form="number")
 
 
 def as_text(_: SourceType) -> LakeType:

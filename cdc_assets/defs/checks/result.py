@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 
 from cdc_assets.defs.runbook import runbook
+from cdc_assets.shown_text import prose_in_markdown
 
 
 def check_result(
@@ -18,13 +19,13 @@ def check_result(
     *,
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR,
 ) -> dg.AssetCheckResult:
-    """The result of the check of that key."""
+    """The result of the check of that key. Its description may quote a source: on Dagster's page nothing of it acts."""
     return dg.AssetCheckResult(
         passed=passed,
         asset_key=key.asset_key,
         check_name=key.name,
         severity=severity,
-        description=description,
+        description=prose_in_markdown(description),
         metadata={**metadata, "cdc/runbook": runbook(key.name)},
     )
 

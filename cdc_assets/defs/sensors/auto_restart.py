@@ -15,6 +15,7 @@ from cdc_assets import names
 from cdc_assets.connectors.auto_restart import MAX_RESTARTS, RestartState, decide
 from cdc_assets.connectors.first_snapshot import restart_connector
 from cdc_assets.connectors.inventory import connector_owners
+from cdc_assets.defs.checks.result import check_result, evaluation_of
 from cdc_assets.defs.checks.volumetry import check_key
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.errors import CdcAssetsError, ConnectError, MissingAddressError
@@ -69,15 +70,8 @@ def evaluate(source: BaseSource, platform: Platform, cursor: str | None, *, now:
         # A source of topics has no connector asset; `nothing_lost` of its mirrors says it.
         if alert and source.captured:
             key = check_key("connector", source)
-            alerts.append(
-                dg.AssetCheckEvaluation(
-                    asset_key=key.asset_key,
-                    check_name=key.name,
-                    passed=False,
-                    description=line,
-                    metadata={"cdc/connector": name, "cdc/restarts": known[name].restarts},
-                )
-            )
+            metadata = {"cdc/connector": name, "cdc/restarts": known[name].restarts}
+            alerts.append(evaluation_of(check_result(key, False, line, metadata)))
     for line in lines:
         if callable(say):
             say(line)

@@ -11,13 +11,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from cdc_assets.resources.kafka import Record
 from spark.kinds.record_marks import DEBEZIUM_UNAVAILABLE
 
 # "Not changed by this update" of a text, and of bytes (spark.silver.unavailable has the forms that were seen).
 _UNCHANGED = (DEBEZIUM_UNAVAILABLE, base64.b64encode(DEBEZIUM_UNAVAILABLE.encode()).decode())
+_NO_CHARACTER = "\uffff"
 
 
 class UnreadableRecordError(Exception):
@@ -195,9 +196,21 @@ READERS: dict[str, Reader] = {
 def _json(raw: bytes | None) -> dict[str, Any]:
     try:
         # Numbers keep the digits that were sent.
-        found = json.loads((raw or b"").decode(), parse_float=str, parse_int=str, parse_constant=str)
-    except ValueError as error:
+        found = json.loads((raw or b"").decode(), parse_float=str, parse_int=str, parse_constant=_refuse)
+        if raw is not None and (b"\\u" in raw or _NO_CHARACTER.encode() in raw):
+            _refuse_no_text(json.dumps(found, ensure_ascii=False))
+    except (ValueError, RecursionError) as error:
         raise UnreadableRecordError from error
     if not isinstance(found, dict):
         raise UnreadableRecordError
     return found
+
+
+def _refuse_no_text(text: str) -> None:
+    """As silver does (spark.envelopes.foreign_json): half a surrogate pair cannot be encoded."""
+    if _NO_CHARACTER.encode() in text.encode():
+        raise ValueError(_NO_CHARACTER)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Read = Callable[[str], Any]
 _EPOCH = datetime(1970, 1, 1)
 _WHOLE, _DIGITS = re.compile(r"-?\d+"), re.compile(r"-?\d+(\.\d+)?")
+_DIGIT, _NOT_ZERO = re.compile(r"\d"), re.compile(r"\s*[-+]?[0.]*[1-9]")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _CLOCK = r"\d\d:\d\d(:\d\d(\.\d{1,6}0*)?)?"
 _MOMENT = re.compile(rf"\d{{4}}-\d\d-\d\d[T ]{_CLOCK}Z?")
@@ -55,7 +56,7 @@ def value(read: Read, text: Any) -> Any:
     if text is None:
         return None
     plain = {True: "true", False: "false"}.get(text, text) if isinstance(text, bool) else text
-    if isinstance(plain, float) and read is float:
+    if isinstance(plain, float) and read is _float:
         return plain
     if not isinstance(plain, str):
         raise UnfitValueError
@@ -79,6 +80,14 @@ def _decimal(text: str) -> Decimal:
 
 def _unscale(text: str, scale: int) -> Decimal:
     return Decimal(int.from_bytes(base64.b64decode(text, validate=True), "big", signed=True)).scaleb(-scale)
+
+
+def _float(text: str) -> float:
+    """Within a double: PostgreSQL refuses 1e400 and 1e-400, and so does silver."""
+    found = float(text)
+    if (found in (float("inf"), float("-inf")) and _DIGIT.search(text)) or (found == 0 and _NOT_ZERO.match(text)):
+        raise UnfitValueError
+    return found
 
 
 def _boolean(text: str) -> bool:
@@ -138,7 +147,7 @@ def _in_numbers(source: SourceType) -> Callable[[int], Any]:
 _PLAIN: dict[str, Read] = {
     **dict.fromkeys(("smallint", "integer", "bigint"), _whole),
     **dict.fromkeys(("text", "character varying", "character", "uuid"), str),
-    **dict.fromkeys(("real", "double precision"), float),
+    **dict.fromkeys(("real", "double precision"), _float),
     "boolean": _boolean,
     "timestamp with time zone": _moment,
 }

@@ -25,6 +25,7 @@ from cdc_assets.stack.components.kafka import MAX_MESSAGE_BYTES
 from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder, write_private
 from cdc_assets.stack.java import SMALL_YOUNG, java, java_command, java_having
+from cdc_assets.stack.kafka_logins import WORKER_USER, login, worker_topics
 from cdc_assets.stack.site import Site, broker_names
 from spark.kafka.login import read_login
 
@@ -158,13 +159,18 @@ class ConnectWorker(Component):
         }
 
     def _login(self) -> dict[str, str]:
-        """Of the worker's own clients: references, so that its properties hold no secret either."""
-        path = self.site.external.get(f"CDC_{self.cluster.upper()}_LOGIN")
-        return read_login(path).references("", "producer.", "consumer.", "admin.") if path else {}
+        """Of the worker's own clients. On a Kafka of the user's: references, so that its properties hold no secret either.
+
+        On ours: its own user, in no file that the config providers may read. A connector could refer to it there.
+        """
+        clients, path = ("", "producer.", "consumer.", "admin."), self.site.external.get(f"CDC_{self.cluster.upper()}_LOGIN")
+        if path:
+            return read_login(path).references(*clients)
+        return login(self.site.home, WORKER_USER, *clients) if self.site.login(self.cluster) else {}
 
     def _login_places(self) -> list[str]:
         """What the worker's and its connectors' own clients refer to: MirrorMaker's has both clusters'."""
-        paths = [path for name in ("CDC_CORE_LOGIN", "CDC_LAKE_LOGIN") if (path := self.site.external.get(name))]
+        paths = {path: None for cluster in ("core", "lake") if (path := self.site.login(cluster))}
         return [place for path in paths for place in read_login(path).places]
 
     @override
@@ -210,17 +216,9 @@ _FETCH_WAITS_MS = "2000"
 
 
 def _storage(group: str, replicas: str) -> dict[str, str]:
-    """The topics in which the worker keeps what it is told and how far its connectors are."""
-    return {
-        "config.storage.topic": f"_{group}-configs",
-        "config.storage.replication.factor": replicas,
-        "offset.storage.topic": f"_{group}-offsets",
-        "offset.storage.replication.factor": replicas,
-        "offset.storage.partitions": "4",
-        "status.storage.topic": f"_{group}-status",
-        "status.storage.replication.factor": replicas,
-        "status.storage.partitions": "1",
-    }
+    topics = {f"{kind}.storage.topic": topic for kind, topic in worker_topics(group).items()}
+    copies = {f"{kind}.storage.replication.factor": replicas for kind in worker_topics(group)}
+    return {**topics, **copies, "offset.storage.partitions": "4", "status.storage.partitions": "1"}
 
 
 _OVERRIDES = ",".join(

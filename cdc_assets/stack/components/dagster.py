@@ -207,7 +207,7 @@ class _AsksCode(_DagsterProcess):
 
 
 class DagsterWebserver(_AsksCode):
-    """The web interface and GraphQL."""
+    """The web interface and GraphQL, at an address of its own (`ports.own_address`): its cookie is worth the stack."""
 
     name = WEBSERVER
 
@@ -219,7 +219,8 @@ class DagsterWebserver(_AsksCode):
     @override
     def command(self) -> list[str]:
         workspace = str(self.dagster_home / "workspace.yaml")
-        options = ["--workspace", workspace, "--host", HOST, "--port", str(self.site.ports[WEBSERVER]), "--log-level", "warning"]
+        host, _, port = self.address.partition(":")
+        options = ["--workspace", workspace, "--host", host, "--port", port, "--log-level", "warning"]
         return [sys.executable, "-m", "cdc_assets.stack.guarded_webserver", *options]
 
     @override

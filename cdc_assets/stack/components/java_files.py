@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from cdc_assets.stack.home import write_private
+
 _LOG4J = """\
 status = error
 appender.console.type = Console
@@ -26,9 +28,9 @@ QUIET = {
 
 
 def write_properties(file: Path, properties: Mapping[str, str]) -> None:
-    """A Java properties file."""
+    """A Java properties file, which only this user may read: some hold a login."""
     lines = [f"{key}={value}".replace("\\", "\\\\") for key, value in properties.items()]
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_private(file, "\n".join(lines) + "\n", durable=False)
 
 
 def write_log4j(file: Path, *, root: str = "info", levels: Mapping[str, str] = QUIET) -> None:

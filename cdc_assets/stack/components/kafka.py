@@ -1,6 +1,7 @@
 """A Kafka broker of the core or the lake cluster: KRaft combined mode, one or three of them.
 
-Data is replicated to every broker; a batch of 10 MB passes end to end. Topics are never created by accident.
+Data is replicated to every broker; a batch of 10 MB passes end to end. Topics are never created by accident. In every stack
+it asks for a login (`kafka_logins`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import logging
 import uuid
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -21,6 +23,7 @@ from cdc_assets.stack.components.jmx import BROKER, jmx_address, jmx_options, jm
 from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder, write_once
 from cdc_assets.stack.java import SMALL_YOUNG, java_command
+from cdc_assets.stack.kafka_logins import BROKER_USER, LISTENER, acls, broker_properties, client_login, librdkafka_login
 from cdc_assets.stack.site import Site, broker_names
 
 if TYPE_CHECKING:
@@ -54,6 +57,8 @@ class KafkaBroker(Component):
         private_folder(self.run)
         write_log4j(self.run / "log4j2.properties")
         write_properties(self.run / "kafka.properties", self._properties())
+        if self.site.logins:
+            client_login(self.site.home)
         private_folder(self.data)
         if not (self.data / "meta.properties").exists():
             tool = self._java("kafka.tools.StorageTool", heap_mb=128)
@@ -85,13 +90,15 @@ class KafkaBroker(Component):
         voters = ",".join(f"{node}@{self.site.address(f'{name}-controller')}" for node, name in enumerate(names, 1))
         client, controller = (self.site.address(port) for port in self.ports[:2])
         replicas, minimum = str(brokers), str(2 if brokers >= 3 else 1)
+        listener, security = (LISTENER, broker_properties(self.site.home)) if self.site.logins else ("PLAINTEXT", {})
         return {
             "process.roles": "broker,controller",
             "node.id": str(self.node),
             "controller.quorum.voters": voters,
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{client},CONTROLLER://{controller}",
-            "advertised.listeners": f"PLAINTEXT://{client}",
+            "listeners": f"{listener}://{client},CONTROLLER://{controller}",
+            "advertised.listeners": f"{listener}://{client}",
+            **security,
             "log.dirs": str(self.data),
             "default.replication.factor": replicas,
             "min.insync.replicas": minimum,
@@ -120,7 +127,13 @@ class KafkaBroker(Component):
         from confluent_kafka.admin import AdminClient
 
         # Failures come back from the calls; librdkafka's own lines on stderr would only repeat them every second.
-        return AdminClient({"bootstrap.servers": self.address, "socket.timeout.ms": 60_000, "log_level": 0}, logger=_SILENT)
+        own: dict[str, str | int | float | bool] = {
+            "bootstrap.servers": self.address,
+            "socket.timeout.ms": 60_000,
+            "log_level": 0,
+        }
+        login = librdkafka_login(self.site.home, BROKER_USER) if self.site.logins else {}
+        return AdminClient({**own, **login}, logger=_SILENT)
 
     @override
     def probe(self) -> None:
@@ -134,10 +147,31 @@ class KafkaBroker(Component):
         if len(seen.brokers) != self.site.brokers or seen.controller_id < 0:
             raise NotReadyError(f"{len(seen.brokers)} of {quantity(self.site.brokers, 'broker')} joined")
 
+    @override
+    def settle(self) -> None:
+        """What everybody but brokers and workers may do: until then it is nothing."""
+        from confluent_kafka import KafkaException
+
+        if not self.site.logins:
+            return
+        try:
+            for done in self._admin.create_acls(acls(f"{self.cluster}-connect")).values():
+                done.result(60)
+        except KafkaException as error:
+            raise NotReadyError(f"{self.address} does not take its ACLs: {error}") from error
+
     @property
     @override
     def addresses(self) -> Mapping[str, str]:
-        return {f"CDC_{self.cluster.upper()}_BOOTSTRAP": self.site.bootstrap(self.cluster), **jmx_address(self)}
+        cluster = self.cluster.upper()
+        login = {f"CDC_{cluster}_LOGIN": path} if (path := self.site.login(self.cluster)) else {}
+        return {f"CDC_{cluster}_BOOTSTRAP": self.site.bootstrap(self.cluster), **login, **jmx_address(self)}
+
+    @property
+    @override
+    def keys(self) -> Mapping[str, Path]:
+        path = self.site.login(self.cluster)
+        return {self.site.bootstrap(self.cluster): Path(path)} if path else {}
 
 
 def _silent_logger() -> logging.Logger:

@@ -78,7 +78,7 @@ def leaves_of(
     """Bronze's narrow columns, `unreadable`, `present` and the row as texts by column name, in order of offsets."""
     from spark.envelopes.leaves import leaf, leaves
 
-    more = {"envelope": form[0], "connector": form[1], "schema_registry": registry}
+    more = {"envelope": form[0], "connector": form[1], "schema_registry": registry, "foreign": True}
     spec = SilverSpec("s", "t", "none", "none", tuple(columns), tuple(keys), **more)  # type: ignore[arg-type]
     events = drafted(session, {"t": form}, {"t": records}, registry)
     found = []
