@@ -6,6 +6,7 @@ import pytest
 
 from cdc_assets.defs.assets.silver import column_schema
 from cdc_assets.resources.databases import open_database
+from cdc_assets.resources.lake_columns import LakeColumn
 from cdc_assets.tables.columns import source_columns
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_source import LiveSource
@@ -21,8 +22,14 @@ def test_of_postgresql(live: LiveSource) -> None:
     (table,) = source.tables
     with live.settings():
         found = open_database(source.database).tables([table.id])[table.id]
-    schema = column_schema(source_columns(source, table, found), found)
-    assert {column.name: column.description for column in schema.columns} == {"id": None, "v": "Whom it is 'for'."}
+    held = [LakeColumn("id", "int", False), LakeColumn("v", "string", True), LakeColumn("_cdc_op", "string", True)]
+    schema = column_schema(held, source_columns(source, table, found), found)
+    assert {column.name: column.description for column in schema.columns[:2]} == {"id": None, "v": "Whom it is 'for'."}
+    assert [(column.type, column.constraints.other) for column in schema.columns] == [
+        ("int", ["at the source: integer"]),
+        ("string", ["at the source: text"]),
+        ("string", []),
+    ]
 
 
 def test_of_mariadb(mariadb: LiveMariaDb) -> None:

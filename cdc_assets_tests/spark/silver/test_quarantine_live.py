@@ -86,7 +86,8 @@ class Held:
         looked = dg.materialize([silver, checks], resources=resources, selection=selection, raise_on_error=False)
         (check,) = [e for e in looked.get_asset_check_evaluations() if e.check_name == NAME]
         (event,) = made.asset_materializations_for_node("cdc_silver_held")
-        columns = {c.name: c.type for c in event.metadata["dagster/column_schema"].value.columns}  # type: ignore[union-attr]
+        told = event.metadata["dagster/column_schema"].value.columns  # type: ignore[union-attr]
+        columns = {c.name: c.constraints.other[0].removeprefix("at the source: ") for c in told if c.constraints.other}
         return {"passed": check.passed, "columns": columns, **{key: value.value for key, value in check.metadata.items()}}
 
     def in_silver(self) -> dict[int, tuple[int, str]]:
