@@ -87,6 +87,7 @@ def test_no_name_has_what_debezium_splits_or_trims_its_lists_at(source: Source) 
 def test_silver_looks_for_the_placeholder_that_the_connector_sends(source: Source) -> None:
     found = CatalogueTable(source.tables[0].id, (CatalogueColumn("id", "integer", nullable=False),), ("id",))
     spec = silver_spec("/lake", source, source.tables[0], found)
+    assert not spec.foreign
     assert spec.unavailable == with_public_text(capture_config(source))["unavailable.value.placeholder"]
     drawn = settle(capture_config(source), None)
     text = drawn["unavailable.value.placeholder"]

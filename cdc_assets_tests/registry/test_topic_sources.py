@@ -51,6 +51,7 @@ def test_what_the_jobs_are_told(tmp_path: Path) -> None:
     city, readings = source.tables
     assert [names.lake_topic(source, table) for table in source.tables] == ["core.replicate.world.city", "core.iot.readings"]
     spec = silver_spec("/lake", source, city, catalogue_table(city))
+    assert spec.foreign, "others write its records"
     assert spec.columns == (
         Column("ID", "integer", False),
         Column("Name", "character varying(35)", False),
