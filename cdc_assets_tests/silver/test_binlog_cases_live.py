@@ -1,4 +1,4 @@
-"""Statements and sessions of the field's bug reports, through the chain of a MariaDB and a MySQL, one table each.
+"""Statements and sessions of the field's bug reports, through the chain of a MariaDB, one table each.
 
 Each is right, or is refused or red by a text that names what mends it. That is done here to the letter, and then silver is what
 the server says, by values.
@@ -6,7 +6,6 @@ the server says, by values.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -14,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_assets import names
 from cdc_assets.defs.checks.schema import schema_result
-from cdc_assets_tests.support.live.binlog_chain import BinlogChain, binlog_chain, until
+from cdc_assets_tests.support.live.binlog_chain import BinlogChain, binlog_chain
 from cdc_assets_tests.support.live.cdc import Lake
-from cdc_assets_tests.support.live.live_binlog import LiveBinlog
+from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,54 +25,31 @@ pytestmark = [pytest.mark.service, pytest.mark.all]
 
 # Of each table: its columns and first rows.
 TABLES = {
-    "sound": ("id int PRIMARY KEY, v varchar(9)", "(1, 'é')"),
     "remade": ("id int PRIMARY KEY, v varchar(9)", "(1, 'a'), (2, 'b')"),
     "ghosted": ("id int PRIMARY KEY, v varchar(9)", "(1, 'a'), (2, 'b')"),
     "rekeyed": ("id int NOT NULL, id2 int NOT NULL, v int, PRIMARY KEY (id)", "(1, 11, 1), (2, 12, 2)"),
-    "generated": ("id int PRIMARY KEY", "(1)"),
-    "floats": ("id int PRIMARY KEY", "(1)"),
-    "times": ("id int PRIMARY KEY, t time(6)", "(1, '12:34:56.789012')"),
     "comments": ("id int PRIMARY KEY", "(1)"),
-    "years": ("id int PRIMARY KEY, y year", "(1, 1999)"),
-    "prepared": ("id int PRIMARY KEY", "(1)"),
-    "added": ("id int PRIMARY KEY", "(1)"),
-    "versioned": ("id int PRIMARY KEY, n int", "(1, 1)"),
 }
-COMMENTS = {
-    "mysql": (
-        "ALTER TABLE comments /*!80000 ADD COLUMN c int */",
-        "ALTER TABLE comments ADD COLUMN d int /*!80023 INVISIBLE */ AFTER id",
-    ),
-    "mariadb": (
-        "ALTER TABLE comments /*! ADD COLUMN c int */",
-        "ALTER TABLE comments ADD COLUMN d int /*M!100301 INVISIBLE */ AFTER id",
-    ),
-}
+COMMENTS = (
+    "ALTER TABLE comments /*! ADD COLUMN c int */",
+    "ALTER TABLE comments ADD COLUMN d int /*M!100301 INVISIBLE */ AFTER id",
+)
 _COMMAND = re.compile(r"cdc (?:repair model|repair bronze|replay) [^;,()]+?(?= \(|[;,)]|\. |\s*$|$)", re.MULTILINE)
 
 
-@pytest.fixture(scope="module", params=["mariadb", "mysql"])
+@pytest.fixture(scope="module")
 def ground(
-    request: pytest.FixtureRequest, lake: Lake, remote: str, session: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    mariadb: LiveMariaDb, lake: Lake, remote: str, session: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BinlogChain]:
-    live: LiveBinlog = request.getfixturevalue(request.param)
-    own = live.renamed(f"case{request.param}")
+    own = mariadb.renamed("casemariadb")
     made = [f"CREATE TABLE {own.name}.{name} ({columns})" for name, (columns, _) in TABLES.items()]
     rows = [f"INSERT INTO {own.name}.{name} VALUES {row}" for name, (_, row) in TABLES.items()]
     own.server.execute(f"CREATE DATABASE {own.name}", *made, *rows)
     with binlog_chain(own, lake, remote, tmp_path_factory.mktemp(own.name)) as ground:
-        declare(ground)
+        ground.declare([{"name": f"{own.name}.{table}"} for table in TABLES])
         assert [row["summary"] for row in ground.cdc.json("apply", own.name)] == ["created", "created"]
         assert ground.carry() == ""
         yield ground
-
-
-def declare(ground: BinlogChain, **of_tables: dict[str, Any]) -> None:
-    """All that are declared already, with these keys of single tables."""
-    known = json.loads(ground.file.read_text())["tables"] if ground.file.exists() else []
-    tables = known or [{"name": f"{ground.name}.{table}"} for table in TABLES]
-    tables = [table | of_tables.get(table["name"].partition(".")[2], {}) for table in tables]
-    ground.declare(tables, reconciliation={"signals": f"cdc_assets.signal_{ground.name}"} if ground.kind == "mysql" else {})
 
 
 def run_named(ground: BinlogChain, text: str) -> str:
@@ -121,14 +96,12 @@ def loses_phantoms(ground: BinlogChain, table: str) -> bool:
 
 
 def test_statements_in_executable_comments(ground: BinlogChain) -> None:
-    """MySQL's parser reads them; MariaDB's leaves them out, and the connector stops at the next row."""
-    ground.play(*COMMENTS[ground.kind], "INSERT INTO comments (id, c, d) VALUES (2, 3, 4)")
+    """Debezium's parser leaves them out, and the connector stops at the next row."""
+    ground.play(*COMMENTS, "INSERT INTO comments (id, c, d) VALUES (2, 3, 4)")
     told = ground.carry()
-    assert (ground.kind == "mysql") == (told == "")
-    if told:
-        assert "rows of table comments do not fit Debezium's model" in told
-        assert run_named(ground, told) == f"cdc repair model {ground.connector}"
-        assert ground.carry() == ""
+    assert "rows of table comments do not fit Debezium's model" in told
+    assert run_named(ground, told) == f"cdc repair model {ground.connector}"
+    assert ground.carry() == ""
     assert ground.is_equal("comments")
 
 
@@ -169,130 +142,3 @@ def test_a_primary_key_of_another_column(ground: BinlogChain) -> None:
     assert run_named(ground, told) == f"cdc replay {ground.name} {ground.name}__rekeyed"
     assert ground.carry() == ""
     assert ground.is_equal("rekeyed")
-
-
-def test_a_generated_column_that_is_added(ground: BinlogChain) -> None:
-    ground.play("ALTER TABLE generated ADD g int GENERATED ALWAYS AS (id * 2) STORED", "INSERT INTO generated (id) VALUES (2)")
-    assert "except_column_list" in ground.carry()
-    declare(ground, generated={"except_column_list": ["g"]})
-    assert ground.carry() == ""
-    assert ground.is_equal("generated", "g")
-
-
-def test_a_number_of_seven_digits_that_is_added(ground: BinlogChain) -> None:
-    ground.play("ALTER TABLE floats ADD f FLOAT4", "INSERT INTO floats VALUES (2, 1.5)")
-    assert "accept_inexact" in ground.carry()
-    declare(ground, floats={"accept_inexact": ["f"]})
-    told = ground.carry()
-    if told:
-        assert run_named(ground, told) == f"cdc repair model {ground.name} {ground.name}__floats"
-        assert ground.carry() == ""
-    assert ground.is_equal("floats")
-
-
-def test_times_below_zero_and_above_a_day(ground: BinlogChain) -> None:
-    """A length of time, which MySQL's catalogue does not tell from a time of day: never equal, and corrected at the source."""
-    ground.play("INSERT INTO times VALUES (2, '-00:00:00.000001'), (3, '838:59:59')")
-    ground.carry()
-    found = compared(ground, "times", code=1 if ground.kind == "mysql" else 0)
-    if ground.kind == "mysql":
-        assert {(d["kind"], d["where"]) for d in found["differences"]} == {("missing", "quarantine")}
-        assert (found["source_rows"], found["silver_rows"]) == (3, 1)
-        ground.play("DELETE FROM times WHERE id > 1")
-        ground.carry()
-        assert compared(ground, "times")["verdict"] == "equal"
-
-
-def test_the_year_zero(ground: BinlogChain) -> None:
-    ground.play("INSERT INTO years VALUES (2, 0), (3, 1901), (4, 2155)", "UPDATE years SET y = 0 WHERE id = 1")
-    assert ground.carry() == ""
-    assert ground.is_equal("years")
-
-
-def test_transactions_of_two_phases(ground: BinlogChain) -> None:
-    """What is prepared is sent at once; of a rollback no event tells."""
-    ground.play("XA START 'a'", "INSERT INTO prepared VALUES (2)", "XA END 'a'", "XA PREPARE 'a'", "XA COMMIT 'a'")
-    ground.play("XA START 'b'", "INSERT INTO prepared VALUES (3)", "XA END 'b'", "XA COMMIT 'b' ONE PHASE")
-    assert ground.carry() == ""
-    assert ground.is_equal("prepared")
-    ground.play("XA START 'c'", "INSERT INTO prepared VALUES (4)", "XA END 'c'", "XA PREPARE 'c'", "XA ROLLBACK 'c'")
-    assert ground.carry() == ""
-    assert loses_phantoms(ground, "prepared")
-
-
-def test_a_table_that_is_made_while_the_connector_runs(ground: BinlogChain) -> None:
-    """By words that the connector reads otherwise; onboarding asks the server."""
-    ground.play(
-        "CREATE TABLE late (id INTEGER UNSIGNED PRIMARY KEY, r REAL, b BOOLEAN)",
-        "INSERT INTO late VALUES (4294967295, 2.718281828459045, FALSE)",
-    )
-    ground.cdc("onboard", ground.name, f"{ground.name}.late", "--route", "incremental")
-    ground.play("INSERT INTO late VALUES (3000000000, 3.141592653589793, TRUE)")
-    assert ground.carry() == ""
-    assert ground.is_equal("late")
-
-
-def test_another_number_of_the_server(ground: BinlogChain) -> None:
-    """As after a failover to a copy; the binlog is the same."""
-    ((before,),) = ground.own.server.query("SELECT @@global.server_id")
-    ground.own.server.execute("SET GLOBAL server_id = 77")
-    try:
-        ground.play("INSERT INTO sound VALUES (2, 'b')")
-        assert ground.carry() == ""
-        ground.cdc("restart", ground.connector)
-        ground.own.connect.wait_running(ground.connector)
-        ground.play("INSERT INTO sound VALUES (3, 'c')", "ALTER TABLE sound ADD n int", "INSERT INTO sound VALUES (4, 'd', 4)")
-        assert ground.carry() == ""
-        assert ground.is_equal("sound")
-    finally:
-        ground.own.server.execute(f"SET GLOBAL server_id = {before}")
-
-
-def test_a_column_that_the_binlog_does_not_tell_of(ground: BinlogChain) -> None:
-    """Its rows have more columns than the model, and the connector stops."""
-    ground.play("SET sql_log_bin = 0", "ALTER TABLE added ADD n int", "SET sql_log_bin = 1", "INSERT INTO added VALUES (2, 5)")
-    told = ground.stands()
-    assert "rows of table added do not fit Debezium's model" in told
-    assert run_named(ground, told) == f"cdc repair model {ground.connector}"
-    ground.play("INSERT INTO added VALUES (3, 6)")
-    assert ground.carry() == ""
-    assert ground.is_equal("added")
-    assert ground.is_equal("sound")
-
-
-def test_versions_of_rows(ground: BinlogChain) -> None:
-    """MariaDB's own history, which neither grammar nor model has: refused, and what is altered so is altered back."""
-    if ground.kind == "mysql":
-        return
-    ground.play(
-        "ALTER TABLE versioned ADD SYSTEM VERSIONING",
-        "INSERT INTO versioned VALUES (2, 2)",
-        "UPDATE versioned SET n = 3 WHERE id = 1",
-        "DELETE FROM versioned WHERE id = 2",
-    )
-    assert "ALTER TABLE versioned ADD SYSTEM VERSIONING" in ground.stands()
-    (told,) = ground.cdc.json("preflight", ground.name, code=1)
-    (finding,) = [each for each in told["findings"] if each["check"] == "versioned"]
-    assert (finding["level"], finding["subject"]) == ("fail", f"{ground.name}.versioned")
-    statement = finding["mend"].partition(", or ")[0]
-    ground.play(statement, "INSERT INTO versioned VALUES (3, 3)")
-    assert run_named(ground, ground.stands()) == f"cdc repair model {ground.connector}"
-    assert ground.carry() == ""
-    assert ground.is_equal("versioned")
-    assert ground.is_equal("sound")
-
-
-def test_a_column_that_the_server_compresses(ground: BinlogChain) -> None:
-    """In a database that nobody captures; the client reads no row of such a table."""
-    if ground.kind == "mysql":
-        return
-    ground.own.server.execute(
-        "CREATE DATABASE packed",
-        "CREATE TABLE packed.c (id int PRIMARY KEY, t text COMPRESSED)",
-        "INSERT INTO packed.c VALUES (1, REPEAT('a', 500))",
-    )
-    ground.play("INSERT INTO sound (id, v) VALUES (9, 'z')")
-    until(lambda: ground.status() != "", "the connector goes on")
-    told = ground.status()
-    assert names.connector_name(ground.source) in told
-    assert "COMPRESSED" in told
