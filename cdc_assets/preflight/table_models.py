@@ -154,7 +154,7 @@ def _differing(source: CapturedSource, catalogue: Mapping[TableId, CatalogueTabl
 def _doubtful_rows(
     platform: Platform, source: CapturedSource, catalogue: Mapping[TableId, CatalogueTable]
 ) -> dict[TableId, DoubtfulRows]:
-    """The tables of which bronze has rows that silver has not, by a model that is doubtful.
+    """The tables of which bronze has rows that silver has not, by a model that is doubtful; or may have: nobody can count them.
 
     A row that silver has of such a model was folded when the model was the newest, and had been compared.
     """
@@ -168,6 +168,9 @@ def _doubtful_rows(
                 silver_committed(names.silver_path(platform.lake, source, table)),
                 (doubt.model.begins, doubt.after.begins),
             )
+            if rows is None:
+                found[table.id] = DoubtfulRows(None, doubt)
+                break
             if rows.unfolded and (doubt.is_corrected or not rows.folded):
                 found[table.id] = DoubtfulRows(rows.unfolded, doubt)
                 break

@@ -18,10 +18,10 @@ class RowsBetween:
     unfolded: int = 0
 
 
-def rows_between(bronze: str, topic: str, folded: Folded | None, places: tuple[str, str]) -> RowsBetween:
+def rows_between(bronze: str, topic: str, folded: Folded | None, places: tuple[str, str]) -> RowsBetween | None:
     """Of the topic's newest epoch; a place is a position without its epoch, the second one is not among them.
 
-    An epoch begins with the whole table: what lies below it is folded no more.
+    An epoch begins with the whole table: what lies below it is folded no more. None: delta-rs cannot count bronze's rows.
     """
     from spark.positions.layout import epoch_prefix
 
@@ -31,10 +31,12 @@ def rows_between(bronze: str, topic: str, folded: Folded | None, places: tuple[s
         return RowsBetween()
     low, high = (text_literal(epoch_prefix(state.epoch) + place) for place in places)
     within = f"topic = {text_literal(topic)} AND position >= {low} AND position < {high}"
-    total = delta_rows.count_where(table, within) or 0
+    total = delta_rows.count_where(table, within)
+    if total is None:
+        return None
     known = folded.topics.get(topic) if folded else None
     if not total or known is None or known.epoch < state.epoch:
         return RowsBetween(0, total)
     behind = " OR ".join(f'(partition = {p} AND "offset" < {at})' for p, at in silver_positions(folded, topic).items()) or "FALSE"
-    done = delta_rows.count_where(table, f"{within} AND ({behind})") or 0
-    return RowsBetween(done, total - done)
+    done = delta_rows.count_where(table, f"{within} AND ({behind})")
+    return None if done is None else RowsBetween(done, total - done)

@@ -33,17 +33,18 @@ class DoubtfulModel:
 
 @dataclass(frozen=True)
 class DoubtfulRows:
-    """Rows that silver has not folded, and that were read by such a model."""
+    """Rows that silver has not folded, and that were read by such a model. None: nobody can count them."""
 
-    rows: int
+    rows: int | None
     doubt: DoubtfulModel
 
     @property
     def text(self) -> str:
         """For people, without the way to mend it."""
         why = "was not the server's" if self.doubt.is_corrected else "was never compared with the server's table"
+        rows = "events (they cannot be counted)" if self.rows is None else quantity(self.rows, "event")
         return (
-            f"{quantity(self.rows, 'event')} that silver has not folded yet came by a model that {why}, since "
+            f"{rows} that silver has not folded yet came by a model that {why}, since "
             f"{self.doubt.model.since}, before {self.doubt.after.since}. Model: {self.doubt.model.text}. "
             f"Then: {self.doubt.after.text}"
         )

@@ -116,15 +116,15 @@ def _message(source: CapturedSource, short: str, found: UnsentOfTable) -> str:
     told = f"{quantity(found.count, 'change')} of its rows that Debezium sends no event for: {found.first.text}"
     if found.count > 1:
         told += f"; the last at {found.last.text}"
+    name = f"{source.name}.{short}"
     if GAPS in (found.first.kind, found.last.kind):
-        name = names.connector_name(source)
-        told += (
-            f". Its connector cannot pass such an image. To read all tables of {source.name} again, and go on behind it: "
-            f"cdc stop {name}; cdc offsets reset {name}; cdc resume {name}"
+        return (
+            f"{told}. Its connector cannot pass such an image. To go past it, and read the table again: cdc repair model "
+            f"{source.name} {short}. Red until all its rows were compared behind that place: cdc reconcile {name}"
         )
     return (
-        f"{told}. Red until all its rows were compared behind that place: cdc reconcile --heal {source.name}.{short} (rows that "
-        f"the source has no more: cdc repair bronze {source.name} {short} --anew, then cdc reconcile {source.name}.{short})"
+        f"{told}. Red until all its rows were compared behind that place: cdc reconcile --heal {name} (rows that "
+        f"the source has no more: cdc repair bronze {source.name} {short} --anew, then cdc reconcile {name})"
     )
 
 

@@ -7,16 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typing_extensions import override
 
 from cdc_assets import names
 from cdc_assets.bronze.append import append, look
 from cdc_assets.preflight.table_models import why_held
-from cdc_assets.reconcile.any_source import compare_rows
-from cdc_assets.reconcile.method import AS_DECLARED, ComparisonMethod, ComparisonScope
-from cdc_assets.reconcile.result import TableResult
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId, parse_table
 from cdc_assets.resources.databases.catalogue import CatalogueTable
@@ -29,10 +26,6 @@ from spark.history import job as history
 from spark.silver import job as silver
 from spark.small_tables import job as small_tables
 from spark.specs import JobResult
-
-if TYPE_CHECKING:
-    from spark.reconcile.own_order import TwoRanges
-    from spark.reconcile.row_text import Slice
 
 AT_ONCE = 3
 InSilver = Callable[[Any, str, str], Rows]
@@ -85,19 +78,6 @@ class HostileChain(SmallChain):
             if Path(path, "_delta_log").exists():
                 found[table.name] = [str(row)[:1500] for row in read(path)[:3]]
         return {name: rows for name, rows in found.items() if rows}
-
-    @override
-    def compare(
-        self,
-        tables: Sequence[str] = (),
-        *,
-        during: Callable[[], None] | None = None,
-        slices: Mapping[str, Slice | TwoRanges] | None = None,
-        method: ComparisonMethod = AS_DECLARED,
-    ) -> dict[str, TableResult]:
-        self._copier.during = during
-        chosen = [self.source.table(t) for t in tables] or list(self.source.tables)
-        return compare_rows(self.platform, self.source, chosen, ComparisonScope(slices or {}, method=method))
 
     def not_equal(self, **options: Any) -> dict[str, Any]:
         """What reconcile says of tables that are not equal, or of which a column is not compared that none has accepted."""

@@ -87,6 +87,10 @@ Caused by: io.debezium.DebeziumException: Error processing row in t0, internal s
             "a statement{}: CHANGE COLUMN item thing INT; Trying to change column item in x.c1 table, which does not exist",
         ),
         (ROWS, "rows of table t0 do not fit Debezium's model{}: internal schema size 3, but row size 4"),
+        (
+            ROWS.replace("t0", "an order, late"),
+            "rows of table an order, late do not fit Debezium's model{}: internal schema size 3, but row size 4",
+        ),
     ],
 )
 def test_what_a_connector_of_a_binlog_cannot_read_is_told_with_its_place_and_the_command(trace: str, said: str) -> None:

@@ -15,7 +15,7 @@ _CAUSE_LENGTH = 500
 # of one that does not go with its model (a part of it), and of a row that has more or fewer columns than its model.
 _UNPARSED = re.compile(r"couldn't be parsed\. [^\n]*? with the statement '(.*?)'\n(.*?)\n", re.DOTALL)
 _UNFITTING = re.compile(r"ParsingException: ([^\n]*?)\. Query: (.*?)\n(?:\t| )*at ", re.DOTALL)
-_MISSHAPEN = re.compile(r"Error processing row in (\S+), (internal schema size \d+, but row size \d+)")
+_MISSHAPEN = re.compile(r"Error processing row in (.+?), (internal schema size \d+, but row size \d+)")
 _NO_TASK = "no task has said anything yet"
 # Seen with Debezium 3.7.0: a lost slot is asked for 900 times, every 2 s (PostgresConnection), before its task fails.
 _WHY = {

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
+from cdc_assets import names
 from cdc_assets.names import signal_table
 from cdc_assets.reconcile import paged_source
 from cdc_assets.reconcile.method import ComparisonScope
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.rows.open import open_reader
+from cdc_assets_tests.hostile.command import cdc
 from cdc_assets_tests.support.lake.lake import rows
 from cdc_assets_tests.support.live.live_mongodb import LiveMongoDb
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
@@ -195,6 +197,50 @@ def test_documents_of_every_type_and_every_way_to_change_them(
         assert found == wanted
         # No event tells of a DROP; the comparison does.
         assert compared(chain, "ops", "gone") == {f"{name}__ops": "equal", f"{name}__gone": "different"}
+
+
+def test_documents_that_the_lake_has_lost_or_that_came_by_a_rename_are_read_again(
+    mongodb: LiveMongoDb, remote: str, session: SparkSession, tmp_path: Path
+) -> None:
+    """By `cdc reconcile --heal`: damage in silver, an event lost in bronze, a collection that took another's name."""
+    name = "mgheal"
+    mongodb.server.grant(name)
+    live = replace(mongodb, name=name, reconciliation={"marker": f"{name}.marker", "signals": f"{name}.signals"})
+    columns = {"_id": "bigint not null", "v": "bigint"}
+    with live.server.client() as client:
+        for needed in ("marker", "signals"):
+            client[name].create_collection(needed)
+        for collection in ("kept", "moved"):
+            client[name][collection].insert_many([{"_id": number, "v": number} for number in range(8)])
+    tables = [{"name": f"{name}.{t}", "keys": ["_id"], "columns": columns} for t in ("kept", "moved", "arrived")]
+    with small_chain(live, remote, session, tmp_path / "lake", tables) as chain:
+        with live.server.client() as client:
+            client[name].kept.insert_many([{"_id": 70, "v": 70}, {"_id": 80, "v": 80}])
+            client[name].moved.rename("arrived")
+            chain.advance(fold=False)
+            bronze = DeltaTable(names.bronze_path(str(chain.root), chain.source))
+            created = [row for row in bronze.to_pyarrow_table().to_pylist() if row["op"] == "c"]
+            (lost,) = [row for row in created if b'"70"' in row["key"]]
+            bronze.delete(f"epoch = {lost['epoch']} AND offset = {lost['offset']} AND topic = '{lost['topic']}'")
+            chain.fold()
+            DeltaTable(chain.silver(f"{name}.kept")).delete("v = 3")
+            found = {r["table"]: r for r in json.loads(cdc(chain, "reconcile", name, "-o", "json").stdout)}
+            told = {table.partition("__")[2]: result["keys_differing"] for table, result in found.items()}
+            assert told == {"kept": 2, "moved": 8, "arrived": 8}, found
+            healed = cdc(chain, "reconcile", "--heal", f"{name}.{name}__kept", f"{name}.{name}__arrived")
+            assert healed.exit_code == 0, (healed.output, healed.exception)
+            phantoms = cdc(chain, "reconcile", "--heal", f"{name}.{name}__moved")
+            assert phantoms.exit_code == 1
+            assert "write each of these keys once more at the source, and delete it there" in phantoms.output
+            documents = list(client[name].arrived.find())
+            client[name].moved.insert_many(documents)
+            client[name].moved.delete_many({})
+            chain.advance()
+            for collection in ("kept", "moved", "arrived"):
+                told = sorted(row["v"] for row in rows(chain.silver(f"{name}.{collection}")))
+                assert told == sorted(d["v"] for d in client[name][collection].find()), collection
+        equal = cdc(chain, "reconcile", name)
+        assert equal.exit_code == 0, (equal.output, equal.exception)
 
 
 def of_each_type() -> dict[str, Any]:

@@ -5,25 +5,17 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-import dagster as dg
 import pytest
 from deltalake import DeltaTable
 
 from cdc_assets import names
-from cdc_assets.defs.assets.bronze import build_bronze_assets
-from cdc_assets.defs.assets.silver import build_silver_assets
-from cdc_assets.registry.unasked_source import UnaskedSource
-from cdc_assets.registry_files.loader import load_source
-from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.log_position import carry_to_lake
 from cdc_assets_tests.support.lake.lake import values
-from cdc_assets_tests.support.live.cdc import Cdc, Lake, declared_in
+from cdc_assets_tests.support.live.binlog_chain import BinlogChain, binlog_chain
+from cdc_assets_tests.support.live.cdc import Lake
 from cdc_assets_tests.support.live.live_mysql import LiveMySql
-from cdc_assets_tests.support.servers.mysql_worker import NAME as WORKER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,47 +26,14 @@ NAME, TABLE = "mysqlverbs", "mysqlverbs.t"
 LATE, HIDDEN = "mysqllate", "mysqlhidden"
 SIGNALS = f"cdc_assets.signal_{NAME}"
 ROWS = 40
-# No right to make a table elsewhere. XA RECOVER is asked by all that reads tables again.
-RIGHTS = ("GRANT CREATE, INSERT, DELETE ON cdc_assets.* TO cdc", "GRANT XA_RECOVER_ADMIN ON *.* TO cdc")
 
 
-@dataclass
-class Ground:
-    """One table, captured and mirrored by the product's own connectors; its columns come from the catalogue."""
-
-    own: LiveMySql
-    cdc: Cdc
-    platform: Platform
-
-    @property
-    def name(self) -> str:
-        return self.own.name
-
-    @property
-    def file(self) -> Path:
-        return self.cdc.folder / f"{self.name}.yaml"
-
-    @property
-    def source(self) -> UnaskedSource:
-        found = load_source(self.file)
-        assert isinstance(found, UnaskedSource)
-        return found
+class Ground(BinlogChain):
+    """One table; its columns come from the catalogue."""
 
     @property
     def bronze(self) -> DeltaTable:
         return DeltaTable(names.bronze_path(self.platform.lake, self.source))
-
-    def declare(self, **more: Any) -> None:
-        database = self.own.source([TABLE]).database.model_dump(mode="json", exclude_none=True)
-        self.file.write_text(json.dumps({"source": self.name, "database": database, "tables": [{"name": TABLE}], **more}))
-
-    def carry(self, *, fold: bool = True) -> None:
-        """What is committed now is in bronze, and in silver."""
-        self.own.delivered()
-        carry_to_lake(self.platform, self.source, deadline=180)
-        assets = [build_bronze_assets(self.source), *([build_silver_assets(self.source)] if fold else [])]
-        with dg.DagsterInstance.ephemeral() as instance:
-            assert dg.materialize(assets, instance=instance, resources={"platform": self.platform}).success
 
     def sent(self) -> list[tuple[str, int, str]]:
         """What the topic has, in order: operation, key and value."""
@@ -107,20 +66,14 @@ def ground(
         f"CREATE DATABASE {NAME}",
         f"CREATE TABLE {TABLE} (id int PRIMARY KEY, v varchar(100))",
         *(f"INSERT INTO {TABLE} VALUES ({n}, 'ž€ {n}')" for n in range(ROWS)),
-        *RIGHTS,
     )
-    own.write_secret()
-    with declared_in(tmp_path_factory.mktemp("sources"), own.live, lake) as make, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CDC_CORE_CONNECT_TOPICS", ",".join(f"_{WORKER}-{what}" for what in ("configs", "offsets", "status")))
-        patch.setenv("CDC_SPARK_REMOTE", remote)
-        patch.setenv("CDC_LAKE", str(tmp_path_factory.mktemp("lake")))
-        yield Ground(own, make(NAME), Platform())
-    lake.connect.delete(f"{NAME}-mirror")
+    with binlog_chain(own, lake, remote, tmp_path_factory.mktemp(NAME)) as ground:
+        yield Ground(own, ground.cdc, ground.platform)
 
 
 def test_a_table_is_read_again_through_the_table_that_apply_makes(ground: Ground) -> None:
     cdc = ground.cdc
-    ground.declare(reconciliation={"signals": SIGNALS})
+    ground.declare([{"name": TABLE}], reconciliation={"signals": SIGNALS})
     assert [row["summary"] for row in cdc.json("apply", NAME)] == ["created", "created"]
     assert columns(ground, SIGNALS) == ["data", "id", "type"]
     assert len(ground.sent()) == ROWS
@@ -147,15 +100,15 @@ def test_only_the_rows_of_a_condition_are_read_again(ground: Ground) -> None:
 def test_reconcile_heals_what_bronze_has_lost(ground: Ground) -> None:
     cdc, server = ground.cdc, ground.own.server
     server.execute(f"INSERT INTO {TABLE} VALUES (100, 'verloren: ß'), (101, 'kept')", f"UPDATE {TABLE} SET v = 'ü' WHERE id = 3")
-    ground.carry(fold=False)
+    assert ground.carry(fold=False) == ""
     ground.lose("verloren", "c")
-    ground.carry()
+    assert ground.carry() == ""
     (found,) = cdc.json("reconcile", NAME, code=1)
     assert [(d["key"], d["kind"]) for d in found["differences"]] == [("100;", "missing")]
     assert found["method"] == "cut"
     (healed,) = cdc.json("reconcile", NAME, "--heal")
     assert (healed["verdict"], healed["healed"], healed["source_rows"]) == ("equal", 1, ROWS + 2)
-    ground.carry()
+    assert ground.carry() == ""
     assert ground.silver() == ground.rows()
     assert [row for row in ground.sent() if row[1] == 100] == [("c", 100, "verloren: ß"), ("r", 100, "verloren: ß")]
 
@@ -163,16 +116,16 @@ def test_reconcile_heals_what_bronze_has_lost(ground: Ground) -> None:
 def test_a_delete_that_bronze_has_lost_is_mended_by_a_new_epoch(ground: Ground) -> None:
     cdc, server = ground.cdc, ground.own.server
     server.execute(f"DELETE FROM {TABLE} WHERE id = 7")
-    ground.carry(fold=False)
+    assert ground.carry(fold=False) == ""
     ground.lose("ž€ 7", "d")
-    ground.carry()
+    assert ground.carry() == ""
     (found,) = cdc.json("reconcile", NAME, "--heal", code=1)
     assert [(d["key"], d["kind"]) for d in found["differences"]] == [("7;", "phantom")]
     assert f"would read {TABLE} again" in cdc("repair", "bronze", NAME, TABLE, "--anew", "--dry-run")
     repaired = cdc.json("repair", "bronze", NAME, TABLE, "--anew")
     assert (repaired["epoch"], repaired["repaired"], repaired["read_again"]) == (1, True, True)
     server.execute(f"INSERT INTO {TABLE} VALUES (200, 'behind it')")
-    ground.carry()
+    assert ground.carry() == ""
     assert ground.silver() == ground.rows()
     (equal,) = cdc.json("reconcile", NAME)
     assert (equal["verdict"], equal["source_rows"]) == ("equal", ROWS + 2)
@@ -181,12 +134,12 @@ def test_a_delete_that_bronze_has_lost_is_mended_by_a_new_epoch(ground: Ground) 
 def test_a_connector_that_ran_before_takes_signals_once_they_are_declared(ground: Ground) -> None:
     """Its history has to know a table that was made when it ran already."""
     late = replace(ground, own=ground.own.renamed(LATE))
-    late.declare()
+    late.declare([{"name": TABLE}])
     cdc = late.cdc
     assert [row["summary"] for row in cdc.json("apply", LATE)] == ["created", "created"]
     late.own.delivered()
     assert f"declare one: reconciliation: {{signals: cdc_assets.signal_{LATE}}}" in cdc("snapshot", LATE, TABLE, code=1)
-    late.declare(reconciliation={"signals": f"cdc_assets.signal_{LATE}"})
+    late.declare([{"name": TABLE}], reconciliation={"signals": f"cdc_assets.signal_{LATE}"})
     (capture, _) = cdc.json("apply", LATE)
     assert (capture["summary"], capture["error"]) == ("changed", None)
     assert columns(late, f"cdc_assets.signal_{LATE}") == ["data", "id", "type"]
@@ -204,10 +157,7 @@ def test_a_generated_invisible_key_is_read_again(ground: Ground) -> None:
         f"CREATE TABLE {table} (a int, b int INVISIBLE DEFAULT 7)",
         f"INSERT INTO {table} (a) VALUES (1), (2)",
     )
-    signals = {"reconciliation": {"signals": f"cdc_assets.signal_{HIDDEN}"}}
-    database = ground.own.source([table]).database.model_dump(mode="json", exclude_none=True)
-    declared = {"source": HIDDEN, "database": database, "tables": [{"name": table}], **signals}
-    hidden.file.write_text(json.dumps(declared))
+    hidden.declare([{"name": table}], reconciliation={"signals": f"cdc_assets.signal_{HIDDEN}"})
     cdc = ground.cdc
     assert [row["summary"] for row in cdc.json("apply", HIDDEN)] == ["created", "created"]
     ground.own.server.execute(f"INSERT INTO {table} (a) VALUES (3)")

@@ -17,6 +17,7 @@ from cdc_assets.connectors.capture import capture_config
 from cdc_assets.registry.unasked_source import UnaskedSource
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.stack.home import Home
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.servers.binlog_server import PASSWORD
@@ -43,6 +44,10 @@ class LiveMongoDb:
         return self.live.bootstrap
 
     @property
+    def home(self) -> Home:
+        return self.live.home
+
+    @property
     def connect(self) -> ConnectClient:
         return self.live.connect
 
@@ -61,12 +66,15 @@ class LiveMongoDb:
     @contextmanager
     def settings(self) -> Iterator[None]:
         """Where the product finds secrets and the cluster."""
-        file = self.live.home.secrets / SECRET
-        file.write_text(PASSWORD)
-        file.chmod(0o600)
+        self.write_secret()
         with self.live.settings(), pytest.MonkeyPatch.context() as patch:
             patch.setenv("CDC_CORE_BOOTSTRAP", self.live.bootstrap)
             yield
+
+    def write_secret(self) -> None:
+        file = self.live.home.secrets / SECRET
+        file.write_text(PASSWORD)
+        file.chmod(0o600)
 
     def capture(self, tables: Sequence[str | Mapping[str, object]], **overrides: str) -> None:
         """Start the product's own connector on these collections and on the one of marks; `overrides` change its config."""

@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from cdc_assets import names
 from cdc_assets.defs.checks.history import build_history_checks, history_key
-from cdc_assets.reconcile.compare import compare
+from cdc_assets.reconcile.any_source import compare_rows
 from cdc_assets.reconcile.method import AS_DECLARED, ComparisonMethod, ComparisonScope
 from cdc_assets.reconcile.result import TableResult
 from cdc_assets.registry.models import Source
@@ -175,7 +175,7 @@ class SmallChain:
     ) -> dict[str, TableResult]:
         self._copier.during = during
         chosen = [self.source.table(t) for t in tables] or list(self.source.tables)
-        return compare(self.platform, self.source, chosen, ComparisonScope(slices or {}, method=method))
+        return compare_rows(self.platform, self.source, chosen, ComparisonScope(slices or {}, method=method))
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from cdc_assets.onboarding.registry_file import remove_tables
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.live.live_binlog import LiveBinlog
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
+from cdc_assets_tests.support.live.live_mongodb import LiveMongoDb
 from cdc_assets_tests.support.live.live_mysql import PLAIN, LiveMySql
 from cdc_assets_tests.support.live.live_source import LiveSource
 
@@ -145,6 +146,30 @@ class MySqlGround(BinlogGround):
         self.live.server.execute("GRANT XA_RECOVER_ADMIN ON *.* TO cdc")
 
 
+class MongoDbGround(Ground):
+    """Its collections are in a database of the source's name; `live` is a LiveMongoDb."""
+
+    @property
+    def schema(self) -> str:
+        return str(self.live.name)
+
+    def create(self, table: str, rows: int) -> None:
+        with self.live.server.client() as client:
+            documents = [{"_id": number * 2, "v": f"first {number}"} for number in range(1, rows + 1)]
+            client[self.schema][table].insert_many(documents)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        with self.live.server.client() as client:
+            return [{"id": found["_id"], "v": found["v"]} for found in client[self.schema][table].find().sort("_id", 1)]
+
+    def prepare(self) -> None:
+        """The collection of signals, which the role may write to."""
+        self.live.server.grant(self.schema)
+        with self.live.server.client() as client:
+            client[self.schema].create_collection("signals")
+        self.live.write_secret()
+
+
 def numbers(rows: int) -> str:
     """A table of `i` from 1 to `rows`, at most a million, in MariaDB and in MySQL."""
     digits = f"(SELECT 0 d {' '.join(f'UNION SELECT {d}' for d in range(1, 10))})"
@@ -154,9 +179,9 @@ def numbers(rows: int) -> str:
 
 
 @contextmanager
-def ground(live: LiveSource | LiveBinlog, folder: Path, name: str) -> Iterator[Ground]:
+def ground(live: LiveSource | LiveBinlog | LiveMongoDb, folder: Path, name: str) -> Iterator[Ground]:
     """`os.environ` knows this ground while it is used."""
-    kinds = {LiveMariaDb: BinlogGround, LiveMySql: MySqlGround, LiveSource: Ground}
+    kinds = {LiveMariaDb: BinlogGround, LiveMySql: MySqlGround, LiveSource: Ground, LiveMongoDb: MongoDbGround}
     own: Ground = kinds[type(live)](replace(live, name=name), folder)
     own.prepare()
     folder.mkdir(parents=True, exist_ok=True)
@@ -166,6 +191,8 @@ def ground(live: LiveSource | LiveBinlog, folder: Path, name: str) -> Iterator[G
     if isinstance(live, LiveMySql):
         declared |= {"reconciliation": {"signals": f"cdc_assets.signal_{name}"}}
         entry += ", " + ", ".join(f"{key}: {json.dumps(value)}" for key, value in PLAIN.items())
+    if isinstance(live, LiveMongoDb):
+        declared |= {"reconciliation": {"signals": f"{name}.signals"}}
     tables = f"tables:\n  # what was captured first\n  - {{{entry}}}  # stays\n"
     own.file.write_text(f"# by hand\n{_yaml(declared)}{tables}")
     with patch.dict(os.environ, own.environment()):
