@@ -64,10 +64,9 @@ def run_job(job: str, *, console: Console, must_succeed: bool = True, checks: Se
     from cdc_assets.definitions import defs
 
     with dg.DagsterInstance.get() as instance, _keep_console(console):
-        quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
         keys = {dg.AssetCheckKey(dg.AssetKey(asset), name) for asset, name in checks}
         asked = defs.resolve_job_def(job).get_subset(asset_check_selection=keys)
-        result = asked.execute_in_process(instance=instance, raise_on_error=False, run_config=quiet)
+        result = execute_here(asked, instance)
     if must_succeed and not result.success:
         page = f"{settings.address('CDC_DAGSTER_URL')}/runs/{result.run_id}"
         reasons = _reasons(result)
@@ -82,6 +81,20 @@ def run_job(job: str, *, console: Console, must_succeed: bool = True, checks: Se
         )
         for found in result.get_asset_check_evaluations()
     }
+
+
+def execute_here(job: dg.JobDefinition, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
+    """Run a job in this process, by its own executor: `JobDefinition.execute_in_process` would run step after step."""
+    from dagster._core.definitions.job_base import InMemoryJob
+    from dagster._core.execution.execute_in_process import core_execute_in_process
+
+    return core_execute_in_process(
+        run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+        job=InMemoryJob(job_def=job),
+        instance=instance,
+        output_capturing_enabled=False,
+        raise_on_error=False,
+    )
 
 
 def all_checks() -> list[CheckPlace]:
