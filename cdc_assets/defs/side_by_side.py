@@ -12,12 +12,14 @@ from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 import dagster as dg
+from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.errors import raise_execution_interrupts
 from dagster._core.events import DagsterEvent
 from dagster._core.execution.api import ExecuteRunWithPlanIterable
 from dagster._core.execution.compute_logs import create_compute_log_file_key
 from dagster._core.execution.context.system import PlanExecutionContext, PlanOrchestrationContext, StepExecutionContext
 from dagster._core.execution.context_creation_job import PlanExecutionContextManager
+from dagster._core.execution.execute_in_process import core_execute_in_process
 from dagster._core.execution.plan.execute_plan import dagster_event_sequence_for_step
 from dagster._core.execution.plan.plan import ExecutionPlan
 from dagster._core.execution.retries import RetryMode
@@ -63,6 +65,17 @@ class SideBySideExecutor(Executor):
 def side_by_side_executor(_: dg.InitExecutorContext) -> Executor:
     """The executor of jobs whose steps wait for one source each."""
     return SideBySideExecutor()
+
+
+def execute_here(job: dg.JobDefinition, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
+    """Run a job in this process, by its own executor: `JobDefinition.execute_in_process` would run step after step."""
+    return core_execute_in_process(
+        run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+        job=InMemoryJob(job_def=job),
+        instance=instance,
+        output_capturing_enabled=False,
+        raise_on_error=False,
+    )
 
 
 def _events(job_context: PlanExecutionContext, execution_plan: ExecutionPlan) -> Iterator[DagsterEvent]:

@@ -62,6 +62,7 @@ def run_job(job: str, *, console: Console, must_succeed: bool = True, checks: Se
     import dagster as dg
 
     from cdc_assets.definitions import defs
+    from cdc_assets.defs.side_by_side import execute_here
 
     with dg.DagsterInstance.get() as instance, _keep_console(console):
         keys = {dg.AssetCheckKey(dg.AssetKey(asset), name) for asset, name in checks}
@@ -81,20 +82,6 @@ def run_job(job: str, *, console: Console, must_succeed: bool = True, checks: Se
         )
         for found in result.get_asset_check_evaluations()
     }
-
-
-def execute_here(job: dg.JobDefinition, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
-    """Run a job in this process, by its own executor: `JobDefinition.execute_in_process` would run step after step."""
-    from dagster._core.definitions.job_base import InMemoryJob
-    from dagster._core.execution.execute_in_process import core_execute_in_process
-
-    return core_execute_in_process(
-        run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-        job=InMemoryJob(job_def=job),
-        instance=instance,
-        output_capturing_enabled=False,
-        raise_on_error=False,
-    )
 
 
 def all_checks() -> list[CheckPlace]:

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from cdc_assets.defs.jobs import TRANSPORT_JOB, build_overall_jobs
-from cdc_assets.main_job.dagster_runs import execute_here
+from cdc_assets.defs.side_by_side import execute_here
 
 LAYERS = ("connector", "topic", "mirror")
 
