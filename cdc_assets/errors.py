@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cdc_assets.common_causes import Complaint, common_causes
 from cdc_assets.quantity import quantity
 from spark.errors import SparkJobError
 
@@ -137,7 +138,8 @@ class TableFailuresError(CdcAssetsError):
     """Some tables of a run failed; the others are committed and recorded."""
 
     def __init__(self, layer: str, failures: dict[str, str]) -> None:
-        lines = "\n".join(f"  {table}: {reason}" for table, reason in sorted(failures.items()))
+        told = [Complaint(table, table.rpartition("/")[2], reason) for table, reason in sorted(failures.items())]
+        lines = "\n".join(f"  {', '.join(each.place for each in same)}: {same[0].text}" for same in common_causes(told))
         super().__init__(f"{layer}: {quantity(len(failures), 'table')} failed, all others are done:\n{lines}")
         self.failures = failures
 

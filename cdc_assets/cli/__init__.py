@@ -13,6 +13,7 @@ import typer
 
 from cdc_assets.cli.command_log import record_command
 from cdc_assets.cli.guarded_terminal import guard_terminal
+from cdc_assets.cli.interrupts import end_jobs_on_signals
 from cdc_assets.cli.lazy_group import LazyGroup
 from cdc_assets.errors import ON_PURPOSE
 from cdc_assets.resources.expired import on_expired
@@ -65,6 +66,7 @@ def main() -> None:
     """Run the command line."""
     on_expired(_bring_back)
     guard_terminal()
+    end_jobs_on_signals()
     try:
         with record_command(sys.argv[1:]):
             # By its name: started as `python -m` by the launcher, it would give the shell a completion for that.
@@ -75,7 +77,7 @@ def main() -> None:
         print(visible_lines(f"cdc: {error}"), file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
-        print("cdc: interrupted; what runs keeps running: ./cdc status", file=sys.stderr)
+        print("cdc: interrupted, with its Spark jobs; what the stack runs keeps running: ./cdc status", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         # `cdc logs kafka | head`: the reader has what it wanted.

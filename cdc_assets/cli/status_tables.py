@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from cdc_assets.common_causes import Complaint, common_causes, first_and_more
 from cdc_assets.quantity import quantity
 from cdc_assets.shown_text import visible
 from cdc_assets.volumetry.rows_compared import RowsCompared
@@ -47,14 +48,14 @@ def _components(components: Sequence[Mapping[str, Any]], home: str, *, wide: boo
 
 
 def print_chains(console: Console, tables: Sequence[Mapping[str, Any]]) -> None:
-    """One row for each table; errors below."""
+    """One row for each table; errors below, one line for all that have the same."""
     if not tables:
         return
     wide = _all_figures(tables)
     console.print(wide if _fits(console, wide) else _few_figures(tables))
-    for row in tables:
-        if row["error"]:
-            console.print(visible(f"{row['source']}/{row['table']}: {row['error']}"), markup=False, soft_wrap=True)
+    told = [Complaint(f"{row['source']}/{row['table']}", row["table"], row["error"]) for row in tables if row["error"]]
+    for same in common_causes(told):
+        console.print(visible(f"{first_and_more(same)}: {same[0].text}"), markup=False, soft_wrap=True)
 
 
 def _all_figures(tables: Sequence[Mapping[str, Any]]) -> Table:

@@ -24,6 +24,27 @@ _IDENTITY = {
 _BYTES = {f"{part}.converter": "org.apache.kafka.connect.converters.ByteArrayConverter" for part in ("key", "value", "header")}
 
 
+READ = ("Read", "Describe", "DescribeConfigs")
+"""What a client may do on a topic that it reads, in Kafka's words (https://kafka.apache.org/documentation/#operations_in_kafka)."""
+INTERNAL = ("Read", "Write", "Describe", "DescribeConfigs", "Create")
+"""The same of a topic that a Connect worker, or a connector, keeps for itself."""
+_OWN_COPY = ("Read", "Write", "Describe", "DescribeConfigs", "Create", "Alter", "AlterConfigs")
+
+
+def rights_at_core(source: BaseSource) -> dict[str, tuple[str, ...]]:
+    """By topic of the core cluster the operations that the mirror's login needs."""
+    return {names.topic(source, table): READ for table in source.tables}
+
+
+def rights_at_lake(source: BaseSource) -> dict[str, tuple[str, ...]]:
+    """By topic of the lake's cluster; the copies are made, written, and given the settings of what they copy."""
+    alias = source.mirror.alias_of(source.cluster)
+    own = [f"mm2-offset-syncs.{alias}.internal"]
+    own += [f"{alias}.checkpoints.internal"] if source.mirror.checkpoints else []
+    own += ["heartbeats"] if source.mirror.heartbeats else []
+    return {names.lake_topic(source, table): _OWN_COPY for table in source.tables} | dict.fromkeys(own, INTERNAL)
+
+
 def mirror_config(source: BaseSource) -> dict[str, str]:
     """The source connector's whole config, for exactly the declared tables' topics."""
     config = {

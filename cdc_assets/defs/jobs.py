@@ -5,6 +5,7 @@ from __future__ import annotations
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+from cdc_assets.defs.side_by_side import side_by_side_executor
 from cdc_assets.onboarding.route import ROUTES, job_name
 
 TRANSPORT_JOB = "transport"
@@ -24,6 +25,7 @@ def build_overall_jobs() -> list[UnresolvedAssetJobDefinition]:
         dg.define_asset_job(
             TRANSPORT_JOB,
             selection=transport.without_checks(),
+            executor_def=side_by_side_executor,
             description="Bring all connectors, topics and mirrors to what is declared, and wait until they carry.",
         ),
         dg.define_asset_job(

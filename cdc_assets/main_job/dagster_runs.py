@@ -63,12 +63,12 @@ def run_job(job: str, *, console: Console, must_succeed: bool = True, checks: Se
     import dagster as dg
 
     from cdc_assets.definitions import defs
+    from cdc_assets.defs.side_by_side import execute_here
 
     with dg.DagsterInstance.get() as instance, _keep_console(console):
-        quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
         keys = {dg.AssetCheckKey(dg.AssetKey(asset), name) for asset, name in checks}
         asked = defs.resolve_job_def(job).get_subset(asset_check_selection=keys)
-        result = asked.execute_in_process(instance=instance, raise_on_error=False, run_config=quiet)
+        result = execute_here(asked, instance)
     if must_succeed and not result.success:
         page = f"{settings.address('CDC_DAGSTER_URL')}/runs/{result.run_id}"
         reasons = _reasons(result)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from cdc_assets import names
 from cdc_assets.errors import CdcAssetsError
-from cdc_assets.preflight import connect_topics
+from cdc_assets.preflight import connect_topics, mirror_rights
 from cdc_assets.preflight.finding import Finding
 from cdc_assets.registry.models import CapturedSource
 
@@ -35,16 +35,19 @@ class TopicStatesCluster(Protocol):
 
 
 def of_platform(platform: Platform, source: CapturedSource) -> list[Finding]:
-    """All of the core's and the lake's; a cluster that cannot be reached is one."""
+    """All of the core's and the lake's; a cluster that cannot be reached is one, and so is a right that is lacking."""
+    found: list[Finding] = []
     try:
         core, lake = platform.core_kafka(source.cluster), platform.lake_kafka()
+        found += mirror_rights.findings(source, core, lake) if names.is_mirrored(source) else ()
         return [
+            *found,
             *findings(source, core, lake),
             *connect_topics.findings(source.cluster, platform.core_connect(source.cluster), core),
             *(connect_topics.findings("lake", platform.lake_connect(), lake) if names.is_mirrored(source) else ()),
         ]
     except CdcAssetsError as error:
-        return [Finding("topics", "warn", "Kafka", f"cannot be told: {error}", "mend that first")]
+        return [*found, Finding("topics", "warn", "Kafka", f"cannot be told: {error}", "mend that first")]
 
 
 def findings(source: CapturedSource, core: TopicStatesCluster, lake: TopicStatesCluster) -> Iterator[Finding]:

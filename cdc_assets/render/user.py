@@ -6,20 +6,18 @@ Describe on its transactional id, Connect's leader one on `connect-cluster-<grou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cdc_assets import names
+from cdc_assets.connectors.mirrormaker2 import INTERNAL, READ, rights_at_core, rights_at_lake
 from cdc_assets.kinds import kind_of
 from cdc_assets.registry.identifiers import parse_table
 from cdc_assets.registry.models import BaseSource, CapturedSource
 from cdc_assets.render.deployment import Deployment
 from cdc_assets.render.manifest import MIRROR, Manifest, manifest
 
-READ = ("Read", "Describe", "DescribeConfigs")
 _WRITE = ("Write", "Describe", "DescribeConfigs", "Create")
-_INTERNAL = ("Read", "Write", "Describe", "DescribeConfigs", "Create")
-_OWN_COPY = ("Read", "Write", "Describe", "DescribeConfigs", "Create", "Alter", "AlterConfigs")
 
 Acl = dict[str, Any]
 
@@ -28,15 +26,15 @@ def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[M
     """One per component and cluster that it talks to."""
     mirrored = [source for source in sources if names.is_mirrored(source)]
     captured = [each.captured for each in sources if each.captured]
-    core = [names.topic(source, table) for source in mirrored for table in source.tables]
+    at_core = {topic: operations for source in mirrored for topic, operations in rights_at_core(source).items()}
     lake = [names.lake_topic(source, table) for source in sources for table in source.tables]
     # Nothing is committed, but a consumer with a group looks for its coordinator.
     own = _acl("group", "cdc_assets", ("Read", "Describe"), "prefix")
     spark = _acl("group", "spark-kafka-", ("Read", "Describe"), "prefix")
-    read = [*core, *_marks(captured), *_histories(captured), *_marker_tables(captured)]
+    read = [*at_core, *_marks(captured), *_histories(captured), *_marker_tables(captured)]
     users = {
         ("cdc-capture", "core"): _capture_acls(captured, deployment),
-        (MIRROR, "core"): [*_topics(core, READ), *_checkpoint_acls(mirrored)],
+        (MIRROR, "core"): [*_grants(at_core), *_checkpoint_acls(mirrored)],
         (MIRROR, "lake"): _mirror_acls(mirrored, deployment),
         ("cdc-assets", "core"): [*_topics(read, READ), own],
         ("cdc-assets", "lake"): [*_topics(lake, READ), own, spark],
@@ -52,7 +50,7 @@ def _capture_acls(captured: Sequence[CapturedSource], deployment: Deployment) ->
     recovering = sorted(names.schema_history_group(source) for source in captured if names.has_schema_history(source))
     return [
         *_topics([*written, *_marks(captured), *beats, *asked, *_marker_tables(captured), *signals], _WRITE),
-        *_topics(_histories(captured), _INTERNAL),
+        *_topics(_histories(captured), INTERNAL),
         *(_acl("group", group, ("Read", "Describe")) for group in recovering),
         *_worker(deployment.core.connect, f"_{deployment.core.connect}"),
     ]
@@ -81,17 +79,10 @@ def _checkpoint_acls(mirrored: Sequence[BaseSource]) -> list[Acl]:
 
 
 def _mirror_acls(mirrored: Sequence[BaseSource], deployment: Deployment) -> list[Acl]:
-    copies = [names.lake_topic(source, table) for source in mirrored for table in source.tables]
-    told = sorted({f"{_alias(source)}.checkpoints.internal" for source in mirrored if source.mirror.checkpoints})
-    told += ["heartbeats"] if any(source.mirror.heartbeats for source in mirrored) else []
-    syncs = sorted({f"mm2-offset-syncs.{_alias(source)}.internal" for source in mirrored})
+    needed = {topic: operations for source in mirrored for topic, operations in rights_at_lake(source).items()}
     own_group = MIRROR if deployment.mirror == "mirrormaker2" else deployment.lake.connect
     prefix = f"__{MIRROR}" if deployment.mirror == "mirrormaker2" else f"_{own_group}"
-    return [*_topics(copies, _OWN_COPY), *_topics([*syncs, *told], _INTERNAL), *_worker(own_group, prefix)]
-
-
-def _alias(source: BaseSource) -> str:
-    return source.mirror.alias_of(source.cluster)
+    return [*_grants(needed), *_worker(own_group, prefix)]
 
 
 def _user(name: str, role: str, acls: list[Acl], deployment: Deployment) -> Manifest:
@@ -103,7 +94,7 @@ def _user(name: str, role: str, acls: list[Acl], deployment: Deployment) -> Mani
 def _worker(group: str, prefix: str) -> list[Acl]:
     """A Connect worker's own: its group, three topics, and the transactional ids of its leader and its tasks."""
     return [
-        *_topics([f"{prefix}-{what}" for what in ("configs", "offsets", "status")], _INTERNAL),
+        *_topics([f"{prefix}-{what}" for what in ("configs", "offsets", "status")], INTERNAL),
         _acl("group", group, ("Read", "Describe")),
         _acl("transactionalId", f"connect-cluster-{group}", ("Write", "Describe")),
         _acl("transactionalId", f"{group}-", ("Write", "Describe"), "prefix"),
@@ -112,6 +103,10 @@ def _worker(group: str, prefix: str) -> list[Acl]:
 
 def _topics(topics: Iterable[str], operations: Sequence[str]) -> list[Acl]:
     return [_acl("topic", topic, operations) for topic in sorted(set(topics))]
+
+
+def _grants(needed: Mapping[str, Sequence[str]]) -> list[Acl]:
+    return [_acl("topic", topic, operations) for topic, operations in sorted(needed.items())]
 
 
 def _acl(kind: str, name: str, operations: Sequence[str], pattern: str = "literal") -> Acl:

@@ -195,6 +195,65 @@ class KafkaCluster:
         new = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor or -1, config=dict(settings))
         self._ask(lambda admin: admin.create_topics([new], request_timeout=self._timeout)[name])
 
+    def rights_lacking(self, wanted: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+        """By topic the operations of those wanted that the login may not do; topics that lack none are left out.
+
+        The broker says it (KIP-430, https://cwiki.apache.org/confluence/x/gBB4BQ). Of a topic that is not there it is asked
+        whether the topic might be made, and nothing is made: what comes after that shows itself once the topic is there.
+
+        Raises:
+            KafkaError: the cluster refuses the login, or does not answer.
+        """
+        from confluent_kafka import TopicCollection
+
+        request = TopicCollection(list(wanted))
+        asked = self.clients.admin().describe_topics(request, include_authorized_operations=True, request_timeout=self._timeout)
+        answers = {topic: self._refusal(future) for topic, future in asked.items()}
+        refused = {topic: refusal for topic, (refusal, _) in answers.items() if refusal}
+        # None: all that can be asked of it may be done.
+        allowed = {topic: _operations(told) for topic, (_, told) in answers.items() if told}
+        allowed |= {topic: frozenset() if refusal == _NOT_ALLOWED else None for topic, refusal in refused.items()}
+        allowed |= self._may_make({topic: refusal for topic, refusal in refused.items() if "Create" in wanted[topic]})
+        lacking = {
+            topic: tuple(each for each in operations if (may := allowed[topic]) is not None and each.lower() not in may)
+            for topic, operations in wanted.items()
+        }
+        return {topic: operations for topic, operations in lacking.items() if operations}
+
+    def _may_make(self, refusals: Mapping[str, str]) -> dict[str, frozenset[str] | None]:
+        """Of topics that are not there, or not shown: only looked at, none is made.
+
+        https://kafka.apache.org/protocol (CreateTopics, validate_only)
+        """
+        from confluent_kafka.admin import NewTopic
+
+        if not refusals:
+            return {}
+        new = [NewTopic(topic, num_partitions=1, replication_factor=-1) for topic in refusals]
+        asked = self.clients.admin().create_topics(new, validate_only=True, request_timeout=self._timeout)
+        found: dict[str, frozenset[str] | None] = {}
+        for topic, future in asked.items():
+            may_make = self._refusal(future)[0] != _NOT_ALLOWED
+            shown = refusals[topic] != _NOT_ALLOWED  # every other right has Describe with it
+            may = {"describe"} if shown else {"create"} if may_make else set[str]()
+            found[topic] = None if may_make and shown else frozenset(may)
+        return found
+
+    def _refusal(self, future: Any) -> tuple[str, Any]:
+        """The error's name of an answer that is one about the topic itself, and the answer.
+
+        Raises:
+            KafkaError: it is about something else.
+        """
+        from confluent_kafka import KafkaException
+
+        try:
+            return "", self.clients.answer(future)
+        except KafkaException as error:
+            if error.args[0].name() not in (_NOT_ALLOWED, "UNKNOWN_TOPIC_OR_PART", "TOPIC_ALREADY_EXISTS"):
+                raise self.clients.error(f"Kafka at {self.bootstrap}", error.args[0]) from error
+            return error.args[0].name(), None
+
     def _config_entries(self, names: Collection[str]) -> dict[str, dict[str, Any]]:
         from confluent_kafka.admin import ConfigResource
 
@@ -284,7 +343,14 @@ class KafkaCluster:
 
 # Retriable by Kafka's protocol (https://kafka.apache.org/protocol#protocol_error_codes): 3, 5, 6, 74, 75.
 _OF_LEADER = ("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH")
+_NOT_ALLOWED = "TOPIC_AUTHORIZATION_FAILED"
 _LEADER_SOON = ("UNKNOWN_TOPIC_OR_PART", *_OF_LEADER)
+
+
+def _operations(topic: Any) -> frozenset[str] | None:
+    """What may be done on a topic that is there; None of a broker from before Kafka 2.3, which does not tell."""
+    told = {operation.name.replace("_", "").lower() for operation in topic.authorized_operations or ()}
+    return frozenset({"create", *told}) if told else None
 
 
 def _next_messages(consumer: Any) -> list[Any]:

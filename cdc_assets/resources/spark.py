@@ -6,10 +6,12 @@ the commit metadata of a MERGE can only be set as a session conf, which threads 
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 from cdc_assets.errors import SparkRunError
 from cdc_assets.resources.spark_needs import refuse_lacks
@@ -23,6 +25,11 @@ Result = TypeVar("Result")
 _SESSIONS, _TASK_SESSIONS = 3, 8
 # Foreign servers that had all when this process asked them.
 _COMPLETE: set[str] = set()
+# Sessions in which this process works now, and whether others work there too. Of those its own operations have the tag.
+_RUNNING: dict[SparkSession, bool] = {}
+_ENDING = threading.Event()
+_TAG = f"cdc-{uuid4()}"
+_END_SECONDS, _END_PAUSE = 5.0, 0.2
 
 
 class SparkSessions:
@@ -88,7 +95,7 @@ class SparkSessions:
         for number in range(_TASK_SESSIONS):
             try:
                 session = self._open_complete(task_session_id(number))
-                with _active(session):
+                with _active(session, is_shared=True):
                     try:
                         return job(session, spec)
                     finally:
@@ -145,17 +152,38 @@ class SparkSessions:
         return lines[0][:600] if lines else type(error).__name__
 
 
+def end_jobs() -> None:
+    """End what this process has asked Spark for; it asks no more. A server runs a job to its end, whoever has gone away.
+
+    https://spark.apache.org/docs/latest/api/python/reference/pyspark.sql/api/pyspark.sql.SparkSession.interruptTag.html
+    """
+    _ENDING.set()
+    until = time.monotonic() + _END_SECONDS
+    # Again: a session's next operation may be on its way.
+    while _RUNNING and time.monotonic() < until:
+        for session, is_shared in list(_RUNNING.items()):
+            with suppress(Exception):  # the server is away: so are its jobs
+                session.interruptTag(_TAG) if is_shared else session.interruptAll()
+        time.sleep(_END_PAUSE)
+
+
 @contextmanager
-def _active(session: SparkSession) -> Iterator[None]:
+def _active(session: SparkSession, *, is_shared: bool = False) -> Iterator[None]:
     """`session` is the thread's active one, also where the thread has another: localCheckpoint() answers in the active
     session, whichever it was asked in (pyspark 4.0.4, connect/conversion.py, proto_to_remote_cached_dataframe)."""
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
+    if _ENDING.is_set():
+        raise SparkRunError("this process was told to end, so it asks Spark for nothing more")
+    if is_shared:
+        session.addTag(_TAG)
+    _RUNNING[session] = is_shared
     threads: Any = ConnectSession._active_session
     before = getattr(threads, "session", None)
     threads.session = session
     try:
         yield
     finally:
+        _RUNNING.pop(session, None)
         # A thread's first session becomes its active one as it is made; it is closed by then.
         threads.session = None if before is session else before

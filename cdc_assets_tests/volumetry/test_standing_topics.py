@@ -15,7 +15,7 @@ from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.errors import CaughtUpTimeoutError, TableFailuresError
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry import caught_up, log_position
+from cdc_assets.volumetry import caught_up, chain_status, log_position
 from cdc_assets.volumetry.caught_up import wait_caught_up
 from cdc_assets.volumetry.log_position import CarriedPlace, LogPosition, TopicsStandError, carry_to_lake
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
@@ -147,3 +147,38 @@ def test_whoever_waits_for_all_has_the_others_and_is_told(
         f"away/2 tables: nobody waits for it any more: {gone}",
         "shop/secret: nobody waits for it any more: the topic stands",
     ]
+
+
+@pytest.mark.all
+def test_twenty_seven_of_twenty_eight_tables_are_fresh_and_the_one_is_named(
+    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mirror may not read one topic. Everything else is at the source's place, for whoever waits and for `cdc status`."""
+    database = {"kind": "postgresql", "host": "db", "dbname": "d", "user": "u", "password": {"secret": "p"}}
+    shorts = [f"t{number:02}" for number in range(27)]
+    declared = {"source": "wide", "database": database, "tables": [{"name": f"public.{t}"} for t in (*shorts, "bad")]}
+    wide = Source.model_validate(declared)
+    full = {f"wide.public.{short}": FakeTopic(short, {0: [RECORD] * 3}) for short in (*shorts, "bad")}
+    mirror.copied = {f"wide.public.{short}": 2 for short in shorts}
+    lake = {f"core.{name}": topic for name, topic in full.items() if not name.endswith("bad")}
+    core = FakeKafka(full)
+    monkeypatch.setattr(Platform, "core_kafka", lambda *_: core)
+    monkeypatch.setattr(Platform, "lake_kafka", lambda *_: FakeKafka(lake))
+    monkeypatch.setenv("CDC_LAKE", str(tmp_path / "wide"))
+    for number, short in enumerate(shorts):
+        append_bronze(tmp_path / "wide/bronze/wide", f"core.wide.public.{short}", short, short, 0, 3, version=number)
+        write_silver(tmp_path / f"wide/silver/wide/{short}", f"core.wide.public.{short}", short, short, 3)
+    monkeypatch.setattr(caught_up, "_silent_tables", lambda *_, **__: ())
+    monkeypatch.setattr(caught_up, "carry_or_tell", lambda platform, asked, **limits: carry_to_lake(platform, asked, **limits))
+    said: list[str] = []
+    with pytest.raises(TableFailuresError, match="1 table failed, all others are done") as failed:
+        wait_caught_up(Platform(), (wide,), timeout=30, say=said.append)
+    assert failed.value.failures.keys() == {"wide/bad"}
+    assert any(line.startswith("wide/bad: nobody waits for it any more: ") for line in said)
+
+    monkeypatch.setattr(chain_status, "load_sources", lambda _: (wide,))
+    monkeypatch.setattr(chain_status, "read_lost_snapshots", lambda *_: {})
+    chains = {chain.table: chain for chain in chain_status.chain_status(Platform())}
+    fresh = {table for table, chain in chains.items() if (chain.mirror_lag, chain.bronze_lag, chain.silver_lag) == (0, 0, 0)}
+    assert fresh == {*shorts}
+    assert (chains["bad"].mirror_lag, chains["bad"].silver_rows) == (2, None)
