@@ -21,9 +21,7 @@ from cdc_assets.cli import app
 from cdc_assets.defs.assets.silver import build_silver_assets
 from cdc_assets.defs.checks.quarantine_count import NAME, build_quarantine_checks
 from cdc_assets.errors import TableFailuresError
-from cdc_assets.identity.look import note_server, verdict
 from cdc_assets.registry.models import Source
-from cdc_assets.resources.kafka import KafkaCluster
 from cdc_assets_tests.support.lake.lake import rows
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
@@ -181,28 +179,3 @@ def halted(held: Held, head: int) -> None:
     assert (check["passed"], held.listed(), held.in_silver()[2]) == (True, [], (5, "c"))
     assert check["columns"]["n"] == "integer"
     assert len(held.listed("--all")) == 6
-
-
-@pytest.mark.all
-@pytest.mark.stack
-def test_an_event_from_beyond_the_log_of_a_server_that_is_known(held: Held) -> None:
-    """Debezium's own event, sent once more with a place far ahead: the row's true changes win, and the server is no other one."""
-    held.declare()
-    held.materialize()
-    platform, source = held.chain.platform, held.chain.source
-    note_server(platform, source)
-    topic, kafka = names.topic(source, source.tables[0]), KafkaCluster(held.chain.live.bootstrap)
-    ends = kafka.states([topic])[topic].ends
-    record = max(kafka.records(topic, {p: (0, end) for p, end in ends.items()}), key=lambda each: each.offset)
-    event = json.loads(record.value or b"")
-    far = 1 << 62
-    event["source"] |= {"lsn": far, "sequence": json.dumps([str(far), str(far)])}
-    event["after"]["note"] = "from the future"
-    producer = Producer({"bootstrap.servers": held.chain.live.bootstrap})
-    producer.produce(topic, json.dumps(event), record.key, record.partition, headers=list(record.headers))
-    producer.flush()
-    run(held.chain.live, "UPDATE tight SET note = 'true'")
-    held.materialize()
-    assert [kind for _, kind in held.listed()] == ["future"]
-    assert held.in_silver() == {1: (1, "true"), 2: (2, "true")}
-    assert (verdict(platform, source).kind, verdict(platform, source).reason) == ("same", "")
