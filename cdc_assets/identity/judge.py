@@ -49,11 +49,14 @@ def place_of_reading(connector: int, events: int, known: Known | None, facts: Se
     Where the witness shows the very server that was read, an event beyond its log was not written by it, and says nothing
     of a restore; the fold holds such an event in quarantine (tables.log_ends).
     """
-    forged = events > facts.wal >= connector and known is not None and _is_still(known, facts)
+    forged = events > facts.wal >= connector and is_still(known, facts)
     return connector if forged else max(connector, events)
 
 
-def _is_still(known: Known, facts: ServerFacts) -> bool:
+def is_still(known: Known | None, facts: ServerFacts) -> bool:
+    """Whether the witness shows the very server that was read: its log has only grown since."""
+    if known is None:
+        return False
     same = (facts.system, facts.timeline) == (known.system, known.timeline) and not is_of_earlier_epoch(known, facts)
     return same and known.looks > 0 and not _lacking_witness(known, facts.witness)
 

@@ -11,7 +11,7 @@ from typing import Any
 from cdc_assets import names
 from cdc_assets.connectors.first_snapshot import has_place
 from cdc_assets.identity.facts import FIRST_HOME, LAST_HOME, IncarnationDatabase, ServerFacts, lsn_bytes
-from cdc_assets.identity.judge import Verdict, is_of_earlier_epoch, place_of_reading, server_verdict
+from cdc_assets.identity.judge import Verdict, is_of_earlier_epoch, is_still, place_of_reading, server_verdict
 from cdc_assets.identity.memory import Bounds, Known, Memory, SeenStarts
 from cdc_assets.identity.starts import Start, StartsTable, find_loss
 from cdc_assets.kinds import expect
@@ -22,6 +22,7 @@ from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from spark.delta.commits import Committed
+from spark.positions.layout import NUMBER_WIDTH
 
 Offsets = Sequence[Mapping[str, Any]]
 
@@ -153,6 +154,20 @@ def remember(
     memory.known = Known(facts.system, facts.timeline, (), now, home, looks or 0, epochs)
     memory.save()
     return looks is not None
+
+
+def log_end(source: Source) -> str:
+    """Where the log ends that a home has read, as positions have it (spark.positions.postgresql); empty where the server may be
+    another one, or nothing is remembered of it.
+
+    Raises:
+        DatabaseError: the server cannot be asked.
+    """
+    known = Memory.of(source.name).known
+    if known is None or not known.looks:
+        return ""
+    facts = IncarnationDatabase(expect(source.database, Database)).facts(names.slot_name(source), names.witness_table(source))
+    return f"{facts.wal:0{NUMBER_WIDTH}x}" if is_still(known, facts) else ""
 
 
 def verdict(platform: Platform, source: Source, offsets: Offsets | None = None, known: Known | None = None) -> Verdict:

@@ -105,7 +105,8 @@ class Kind:
     epoch: Part | None = None
     """What a new epoch does at the server itself (failover.opening)."""
     log_end: Part | None = None
-    """`(config) -> str`: where its log ends now, as positions have it less their epoch (tables.log_ends)."""
+    """`(source) -> str`: where its log ends now, as positions have it less their epoch; empty where it may be another server than
+    the one that was read (tables.log_ends)."""
     kept_log: Part | None = None
     """`(source) -> KeptLog`: a place of the server's log that moves on with the backup (restore.kept_log)."""
     partitions: Part | None = None

@@ -21,16 +21,16 @@ from spark.specs import SilverSpec
 def with_log_end(source: BaseSource, specs: Mapping[TableId, SilverSpec], lake: str) -> dict[TableId, SilverSpec]:
     """The specs, whose `folded_limit` bronze had before the call, with the end that the source's log has now.
 
-    Of PostgreSQL alone: a binlog's places are another server's after a failover, and MongoDB's are of several clocks.
+    Not where the server may be another one than was read, or was restored: its log may end before true events, until there is an
+    epoch for it. Of PostgreSQL alone: its witness tells that. MongoDB's places are moments of several clocks.
 
     Raises:
         DatabaseError: the source cannot be asked.
     """
     captured = source.captured
     asked = kind_of(source).log_end
-    if captured is None or asked is None or not specs:
+    if captured is None or asked is None or not specs or not (end := asked.load()(captured)):
         return dict(specs)
-    end = asked.load()(captured.database)
     committed = bronze_committed(names.bronze_path(lake, source))
     topics = committed.topics.values() if committed else ()
     epochs = {spec.table: max((t.epoch for t in topics if t.table == spec.table), default=0) for spec in specs.values()}

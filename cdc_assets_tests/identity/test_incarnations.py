@@ -18,7 +18,7 @@ from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.identity.facts import IncarnationDatabase, ServerFacts, WitnessRows, forks, lsn_bytes
 from cdc_assets.identity.judge import place_of_reading, server_verdict
 from cdc_assets.identity.memory import Known, Memory, Opening
-from cdc_assets.identity.postgresql import remember
+from cdc_assets.identity.postgresql import log_end, remember
 from cdc_assets.identity.starts import StartsTable
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source
@@ -68,6 +68,10 @@ class Asked:
         with self.at_home():
             assert remember(self.database, self.source, Memory.of("shop"), facts, **how)
         return facts.wal
+
+    def log_end(self) -> str:
+        with self.at_home():
+            return log_end(self.source)
 
     def verdict(self, reached: int) -> tuple[str, str]:
         with self.at_home():
@@ -203,9 +207,12 @@ def test_an_event_from_beyond_the_log_is_no_restore(server: OwnServer, tmp_path:
     known = Memory.of("shop").known
     assert place_of_reading(read, 1 << 62, known, asked.facts()) == read
     assert asked.verdict(read) == ("same", "")
+    # What bronze had by now lies before this end; of a restored server no end is told.
+    assert read <= int(asked.log_end(), 16) == asked.facts().wal
     assert place_of_reading(1 << 61, 1 << 62, known, asked.facts()) == 1 << 62
     server.put(tmp_path / "kept")
     assert place_of_reading(1, 1 << 62, known, asked.facts()) == 1 << 62
+    assert asked.log_end() == ""
 
 
 @pytest.mark.parametrize("slots", [True, False])

@@ -95,7 +95,7 @@ def registry_files(store: ObjectStore, source: str) -> tuple[str, str]:
         digests[PlatformEntry.from_bytes(store.get(key), key=key).parts["registry"]] = None
         if len(digests) == 2:
             break
-    newest, before = ([str(_part(store, source, each)) for each in digests] + [""])[:2]
+    newest, before = [str(_part(store, source, each)) for each in digests] + [""] * (2 - len(digests))
     return newest, before
 
 

@@ -12,12 +12,10 @@ from typing import Any
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.postgresql import Database
 from cdc_assets.resources.databases.postgresql import PARTS, PostgresDatabase
 from cdc_assets.resources.databases.postgresql_own_tables import is_there
 from cdc_assets.resources.databases.postgresql_publication import read_publication
 from spark.delta.identifiers import double_quote
-from spark.positions.layout import NUMBER_WIDTH
 
 _MISSING_RIGHTS = """
 SELECT wanted.s, wanted.t, pg_get_userbyid(c.relowner)
@@ -169,11 +167,9 @@ class PostgresCapture(PostgresDatabase):
         return str(found[0]) if found else ""
 
     def log_end(self) -> int:
-        """Where the next record of its log will be, as a number of bytes; of a standby, of the log that has come to it."""
-        of_standby = "greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())"
-        end = f"CASE WHEN pg_is_in_recovery() THEN {of_standby} ELSE pg_current_wal_insert_lsn() END"
+        """Where the next record of its log will be, as a number of bytes."""
         with self.connection() as connection:
-            return int(connection.execute(f"SELECT ({end} - '0/0')::bigint".encode()).fetchone()[0])
+            return int(connection.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0])
 
     def drop_slot(self, slot: str) -> bool:
         """Drop a replication slot; whether there was one.
@@ -196,15 +192,6 @@ class PostgresCapture(PostgresDatabase):
 
         with self.connection() as connection:
             connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(publication)))
-
-
-def log_end(database: Database) -> str:
-    """Where the log ends, as positions have it less their epoch (spark.positions.postgresql).
-
-    Raises:
-        DatabaseError: the server cannot be asked.
-    """
-    return f"{PostgresCapture(database).log_end():0{NUMBER_WIDTH}x}"
 
 
 def _signal_statements(table: TableId, user: str) -> tuple[list[Any], Any]:
