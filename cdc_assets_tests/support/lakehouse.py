@@ -77,7 +77,9 @@ def largest_cities() -> dg.MaterializeResult:
 def places() -> None:
     lake = Path(os.environ["CDC_LAKE"])
     rows = DeltaTable(lake / "silver" / "world" / "city").to_pyarrow_table(columns=["name"]).to_pylist()
-    (lake / "places.json").write_text(json.dumps([row["name"] for row in rows]))
+    written = lake / "places.json.new"
+    written.write_text(json.dumps([row["name"] for row in rows]))
+    written.replace(lake / "places.json")
 """
 
 
