@@ -22,7 +22,6 @@ from cdc_assets.resources.delta_log import bronze_committed
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.table_lock import table_lock
 from spark.delta.commits import Committed
-from spark.positions.layout import NUMBER_WIDTH
 
 Offsets = Sequence[Mapping[str, Any]]
 
@@ -163,6 +162,8 @@ def log_end(source: Source) -> str:
     Raises:
         DatabaseError: the server cannot be asked.
     """
+    from spark.positions.layout import NUMBER_WIDTH
+
     known = Memory.of(source.name).known
     if known is None or not known.looks:
         return ""

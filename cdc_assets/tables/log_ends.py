@@ -14,7 +14,6 @@ from cdc_assets.kinds import kind_of
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import bronze_committed
-from spark.positions.layout import epoch_prefix
 from spark.specs import SilverSpec
 
 
@@ -27,6 +26,8 @@ def with_log_end(source: BaseSource, specs: Mapping[TableId, SilverSpec], lake: 
     Raises:
         DatabaseError: the source cannot be asked.
     """
+    from spark.positions.layout import epoch_prefix
+
     captured = source.captured
     asked = kind_of(source).log_end
     if captured is None or asked is None or not specs or not (end := asked.load()(captured)):

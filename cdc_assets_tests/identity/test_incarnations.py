@@ -208,7 +208,7 @@ def test_an_event_from_beyond_the_log_is_no_restore(server: OwnServer, tmp_path:
     assert place_of_reading(read, 1 << 62, known, asked.facts()) == read
     assert asked.verdict(read) == ("same", "")
     # What bronze had by now lies before this end; of a restored server no end is told.
-    assert read <= int(asked.log_end(), 16) == asked.facts().wal
+    assert read <= int(asked.log_end(), 16) <= asked.facts().wal
     assert place_of_reading(1 << 61, 1 << 62, known, asked.facts()) == 1 << 62
     server.put(tmp_path / "kept")
     assert place_of_reading(1, 1 << 62, known, asked.facts()) == 1 << 62
