@@ -23,6 +23,7 @@ from cdc_assets.registry.models import BaseSource
 from spark.delta.row_changes import ChangeCommit, last_row_change
 
 AssetEvent: TypeAlias = dg.AssetMaterialization | dg.AssetObservation
+Event: TypeAlias = AssetEvent | dg.AssetCheckEvaluation
 VersionOf: TypeAlias = Callable[[str, Table, Mapping[str, Any], str | None], str | None]
 """Of a lake's table, what its step tells and the version that was told last: the data version. None: it is not known."""
 UPDATED = "dagster/last_updated_timestamp"

@@ -23,13 +23,12 @@ from cdc_assets.defs.checks import quarantine_count
 from cdc_assets.defs.checks.result import check_result, evaluation_of
 from cdc_assets.defs.checks.schema import schema_result
 from cdc_assets.defs.keys import asset_key
-from cdc_assets.defs.told_changes import AssetEvent, change_event, silver_version
+from cdc_assets.defs.told_changes import AssetEvent, Event, change_event, silver_version
 from cdc_assets.quarantine.quarantined_records import quarantine_records
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 
 EVERY_SECONDS, CHECKS_SECONDS = 30.0, 60.0
-Event = AssetEvent | dg.AssetCheckEvaluation
 Lags = Callable[[], Mapping[str, TableLag]]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
@@ -20,13 +20,12 @@ from cdc_assets.defs.checks.result import evaluation_of
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.sensors.news import TableNews
 from cdc_assets.defs.sensors.recent_runs import last_materializations
-from cdc_assets.defs.told_changes import AssetEvent, change_event, silver_version, version_in
+from cdc_assets.defs.told_changes import Event, change_event, silver_version, version_in
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.delta_log import silver_rows
 from cdc_assets.resources.platform import Platform
 
-Event: TypeAlias = AssetEvent | dg.AssetCheckEvaluation
 _SETTLED_SECONDS = 60.0
 """After a fold a table that goes on being folded is not told of each time."""
 _GAP_SECONDS = 300.0
