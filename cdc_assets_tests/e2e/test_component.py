@@ -27,7 +27,10 @@ from cdc_assets_tests.support.lakehouse import Lakehouse, until
 from cdc_assets_tests.support.page_blocks import blocks_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.all]
-_GIVEN = ("CORE_BOOTSTRAP", "LAKE_BOOTSTRAP", "CORE_CONNECT", "LAKE_CONNECT", "CONNECT_SECRETS", "SPARK_REMOTE", "LAKE")
+_GIVEN = (
+    *(f"{cluster}_{what}" for cluster in ("CORE", "LAKE") for what in ("BOOTSTRAP", "LOGIN", "CONNECT")),
+    *("CONNECT_SECRETS", "SPARK_REMOTE", "LAKE"),
+)
 _KEYS = {
     "CORE_CONNECT_LOGIN_FILE": "CORE_CONNECT",
     "LAKE_CONNECT_LOGIN_FILE": "LAKE_CONNECT",
