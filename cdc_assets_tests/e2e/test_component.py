@@ -74,8 +74,9 @@ def until_loaded(dagster: Graphql, process: subprocess.Popen[bytes], log: Path) 
 
 
 @pytest.fixture
-def depot(lakehouse: Lakehouse, foreign_python: Path, tmp_path: Path) -> Iterator[ForeignProject]:
-    """A project with the source depot, whose table is in the database of world."""
+def depot(request: pytest.FixtureRequest, lakehouse: Lakehouse, foreign_python: Path, tmp_path: Path) -> Iterator[ForeignProject]:
+    """A project with the source depot, or of the name that a test gives, whose table is in the database of world."""
+    name = getattr(request, "param", "depot")
     places = {f"CDC_{name}": lakehouse.addresses[f"CDC_{name}"] for name in _GIVEN}
     keys = json.loads((lakehouse.home / "stack.json").read_text())["keys"]
     files = {f"CDC_{name}": keys[places[f"CDC_{address}"]] for name, address in _KEYS.items()}
@@ -85,25 +86,26 @@ def depot(lakehouse: Lakehouse, foreign_python: Path, tmp_path: Path) -> Iterato
     )
     declared = yaml.safe_load((lakehouse.sources / "world.yaml").read_text())["database"]
     address = {"host": lakehouse.addresses["CDC_POSTGRES_HOST"], "port": int(lakehouse.addresses["CDC_POSTGRES_PORT"])}
-    source = {"source": "depot", "database": declared | address, "tables": [{"name": "public.depot_parcels"}]}
-    project.add_source("depot", yaml.safe_dump(source))
+    source = {"source": name, "database": declared | address, "tables": [{"name": f"public.{name}_parcels"}]}
+    project.add_source(name, yaml.safe_dump(source))
     with lakehouse.connect("world") as world:
-        world.execute("CREATE TABLE depot_parcels (id bigint PRIMARY KEY, note text, price numeric(30,10))")
-        world.execute(f"INSERT INTO depot_parcels {_ROWS}")
+        world.execute(f"CREATE TABLE {name}_parcels (id bigint PRIMARY KEY, note text, price numeric(30,10))")
+        world.execute(f"INSERT INTO {name}_parcels {_ROWS}")
     yield project
     with lakehouse.connect("world") as world:
-        world.execute("DROP TABLE depot_parcels")
+        world.execute(f"DROP TABLE {name}_parcels")
     login = ("cdc", lakehouse.private("connect_password"))
-    for cluster, connector in (("CORE", "depot-capture"), ("LAKE", "depot-mirror")):
+    for cluster, connector in (("CORE", f"{name}-capture"), ("LAKE", f"{name}-mirror")):
         httpx.delete(f"{places[f'CDC_{cluster}_CONNECT']}/connectors/{connector}", auth=login, timeout=60, trust_env=False)
 
 
+@pytest.mark.parametrize("depot", ["store"], indirect=True)
 def test_an_asset_of_the_project_follows_an_insert(lakehouse: Lakehouse, depot: ForeignProject, tmp_path: Path) -> None:
     """As docs/how-to/library.md has it: no button but those of the connector's chain."""
     from deltalake import DeltaTable
 
     text = blocks_of("library.md", "python")["follow.py"]
-    for old, new in {"shop": "depot", "silver_orders": "silver_depot_parcels", "/orders": "/depot_parcels"}.items():
+    for old, new in {"shop": "store", "silver_orders": "silver_store_parcels", "/orders": "/store_parcels"}.items():
         text = text.replace(old, new)
     (depot.defs / "follow.py").write_text(text)
     gold = Path(lakehouse.addresses["CDC_LAKE"]) / "gold" / "order_count"
@@ -113,11 +115,11 @@ def test_an_asset_of_the_project_follows_an_insert(lakehouse: Lakehouse, depot: 
 
     with dagster_of(depot, tmp_path / "dagster.log") as dagster:
         dagster.materialize(
-            ["connector/depot/connector_depot", "topic/depot/topic_depot_parcels", "mirror/depot/mirror_depot_parcels"], _AT_ONCE
+            ["connector/store/connector_store", "topic/store/topic_store_parcels", "mirror/store/mirror_store_parcels"], _AT_ONCE
         )
         until(lambda: newest() == 200, "gold has not the rows of the snapshot", seconds=300)
         with lakehouse.connect("world") as world:
-            world.execute("INSERT INTO depot_parcels VALUES (900, 'followed', 1)")
+            world.execute("INSERT INTO store_parcels VALUES (900, 'followed', 1)")
         until(lambda: newest() == 201, "gold has no row of the INSERT", seconds=240)
         assert dagster.sensor_that_made("gold/order_count") == "automation"
 
