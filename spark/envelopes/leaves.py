@@ -18,6 +18,7 @@ from spark.envelopes.foreign_json import read_foreign
 from spark.envelopes.known_envelopes import envelope
 from spark.envelopes.unchanged import header_forms
 from spark.envelopes.written_times import in_numbers
+from spark.kinds.record_marks import LARGE_HEADER
 from spark.positions.source_kinds import connector
 from spark.specs import Column, SilverSpec
 from spark.types.json_numbers import unmark_numbers
@@ -168,7 +169,9 @@ def _unreadable(spec: SilverSpec, form: Envelope) -> Expression:
     """Why the envelope cannot be folded, null where it can."""
     op, before, after = sf.col("op"), sf.col("row_before"), sf.col("row_after")
     needs = connector(spec.connector).needs
+    large = f"decode(try_element_at(filter(headers, h -> h.key = {literal(LARGE_HEADER)}), 1).value, 'utf-8')"
     reasons: list[tuple[Expression, str | Expression]] = [
+        (sf.expr(large).isNotNull(), sf.expr(large)),
         (op.isNull(), f"the value is not {form.form}"),
         (sf.col("unfit").isNotNull(), sf.col("unfit")),
         (~op.isin("c", "u", "d", "r", "t"), "the op is none of c, u, d, r"),

@@ -19,7 +19,9 @@ from pyspark.sql import functions as sf
 from spark.delta.commits import Committed
 from spark.delta.failures import SPARK_FAILURES, error_text, is_lost_work
 from spark.errors import KafkaLoginError, RangeGapError, RangeLostError, SparkJobError, SpecError, TopicChangedError
+from spark.kafka.large_records import LargeRecord, find_large_records
 from spark.kafka.login import read_login
+from spark.kafka.messages import Place, kafka_spans
 from spark.kafka.moved_offsets import kafka_ranges
 from spark.specs import BronzeSpec, TopicRange
 
@@ -33,6 +35,14 @@ RESERVED = (
     "includeHeaders",
 )
 RESERVED_LOWER = frozenset(name.lower() for name in (*RESERVED, "kafka.isolation.level", "kafka.bootstrap.servers"))
+COLUMNS = (
+    "topic string, partition int, offset bigint, timestamp timestamp, headers array<struct<key: string, value: binary>>, "
+    "key binary, value binary"
+)
+"""Of Spark's Kafka source, those that are read."""
+MOST_LARGE = 50
+"""Of one partition in one batch: each is a read of Kafka more."""
+_SMALLER = "let a batch have fewer records: batching: {max_records: 1000}, then cdc apply"
 SECRET = re.compile(r"jaas|password|ssl\.keystore\.key")
 # Of one partition is read by one core, unless the range is split.
 SPLIT_ABOVE, SPLIT_INTO = 50_000, 500_000
@@ -75,8 +85,42 @@ def remaining(topic: TopicRange, committed: Committed) -> TopicRange | None:
 
 
 def read(session: SparkSession, spec: BronzeSpec, topics: Sequence[TopicRange]) -> DataFrame:
-    """The committed records of the ranges, headers included."""
-    return _with_our_offsets(session.read.format("kafka").options(**read_options(spec, topics)).load(), topics)
+    """The committed records of the ranges, headers included; a sentence where one is too large (spark.kafka.large_records)."""
+    large = find_large_records(spec, topics)
+    if not large:
+        return _with_our_offsets(_load(session, spec, topics), topics)
+    return _with_our_offsets(_read_around(session, spec, topics, large), topics)
+
+
+def _load(session: SparkSession, spec: BronzeSpec, topics: Sequence[TopicRange], **options: str) -> DataFrame:
+    return session.read.format("kafka").options(**{**read_options(spec, topics), **options}).load()
+
+
+def _read_around(
+    session: SparkSession, spec: BronzeSpec, topics: Sequence[TopicRange], large: Sequence[LargeRecord]
+) -> DataFrame:
+    """What lies between large records, by Kafka's offsets, and their sentences.
+
+    Kafka's client unpacks a batch record by record, as many as a poll asks for, also beyond the range's end: in front of a large
+    one it asks for single ones. One read has one range of a partition.
+    """
+    rounds: list[dict[Place, tuple[int, int]]] = [{}]
+    for place, (start, end) in kafka_spans(topics).items():
+        for number, each in enumerate([e for e in large if (e.topic, e.partition) == place], start=1):
+            if number == len(rounds):
+                rounds.append({})
+            rounds[number][place], start = (start, each.behind), each.offset + 1
+        rounds[0][place] = (start, end)
+    if len(rounds) > MOST_LARGE:
+        raise SpecError(f"{describe(topics)}: a partition has {len(rounds) - 1} records that are too large; {_SMALLER}")
+    rows = session.createDataFrame([each.row() for each in large], COLUMNS)
+    for number, ranges in enumerate(rounds):
+        filled = {place: span for place, span in ranges.items() if span[1] > span[0]}
+        parts = [replace(t, ranges={p: r for (name, p), r in filled.items() if name == t.topic}, moved={}) for t in topics]
+        if parts := [part for part in parts if part.ranges]:
+            options = {"kafka.max.poll.records": "1"} if number else {}
+            rows = rows.unionByName(_load(session, spec, parts, **options).select(*rows.columns))
+    return rows
 
 
 def _with_our_offsets(records: DataFrame, topics: Sequence[TopicRange]) -> DataFrame:

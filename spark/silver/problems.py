@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 from spark.delta.conditions import any_of
 from spark.envelopes.leaves import leaf
+from spark.kinds.record_marks import TOO_LARGE
 from spark.positions.layout import EPOCH_WIDTH
 from spark.positions.source_kinds import connector
 from spark.silver.unavailable import forms, null_may_mean_unchanged
@@ -21,6 +22,8 @@ from spark.types.type_rules import lake_type
 
 ENVELOPE = "envelope"
 """The record is no event that this table has a rule for."""
+LARGE = "large"
+"""The record is too large: bronze has its place, its size and its digest."""
 KEY = "key"
 """The event does not say which row it is about."""
 VALUE = "value"
@@ -71,7 +74,12 @@ def absent(gaps: Sequence[Expression | None]) -> Expression:
 def problem(spec: SilverSpec, *, gaps: Sequence[Expression | None]) -> Expression:
     """The first reason against an event that `changes` is converting; `gaps` as for `absent`."""
     op = sf.col("op")
-    found = [sf.when(sf.col("unreadable").isNotNull(), problem_value(ENVELOPE, sf.col("unreadable"))), *_from_future(spec)]
+    unreadable = sf.col("unreadable")
+    found = [
+        sf.when(unreadable.startswith(TOO_LARGE), problem_value(LARGE, unreadable)),
+        sf.when(unreadable.isNotNull(), problem_value(ENVELOPE, unreadable)),
+        *_from_future(spec),
+    ]
     for i, column in enumerate(spec.columns):
         text, value = sf.col(leaf(i)), sf.col(f"c{i}")
         here = gaps[i]
