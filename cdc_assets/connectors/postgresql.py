@@ -11,6 +11,7 @@ from cdc_assets import names
 from cdc_assets.connectors import debezium_common as common
 from cdc_assets.connectors.certificates import postgresql_tls
 from cdc_assets.connectors.kept_settings import beside_settings, transforms_of
+from cdc_assets.connectors.marker_prefix import DRAWN_PREFIX
 from cdc_assets.connectors.postgresql_statements import ON_CONNECT, initial_statements, refuse_time_zone
 from cdc_assets.connectors.unchanged_value import DECLARED, HEADER_CONVERTER, with_public_text
 from cdc_assets.kinds import expect
@@ -51,8 +52,8 @@ def capture_config(source: CapturedSource) -> dict[str, str]:
         # An idle captured database must not hold back the log; the message also is a marker that needs no table. One that is no
         # transaction would say of itself that it is the last commit, and hide what was before it (incarnation.starts).
         "heartbeat.interval.ms": common.heartbeat_ms(source),
-        "heartbeat.action.query": f"SELECT pg_logical_emit_message(true, '{names.MARKER_PREFIX}', 'heartbeat')",
-        "message.prefix.include.list": names.MARKER_PREFIX,
+        "heartbeat.action.query": f"SELECT pg_logical_emit_message(true, '{DRAWN_PREFIX}', 'heartbeat')",
+        "message.prefix.include.list": DRAWN_PREFIX,
         **common.source_signal_settings(source),
         **common.notification_settings(source),
         **_value_modes(source.values),

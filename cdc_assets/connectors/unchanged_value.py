@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Mapping
 
 from cdc_assets.connectors.kept_settings import keep_running, transforms_of
+from cdc_assets.connectors.marker_prefix import settle_prefix, with_public_prefix
 from spark.kinds.record_marks import DEBEZIUM_UNAVAILABLE, UNCHANGED_HEADER
 
 DRAWN = "(drawn)"
@@ -35,8 +36,8 @@ DECLARED = {_SETTING: DRAWN, **_HEADER}
 
 
 def settle(declared: Mapping[str, str], running: Mapping[str, str] | None) -> dict[str, str]:
-    """The declared config with what is kept of the running connector's: settings so declared, its text, else a new one."""
-    declared = keep_running(declared, running)
+    """The declared config with what is kept of the running connector's: settings so declared, its drawn texts, else new ones."""
+    declared = settle_prefix(keep_running(declared, running), running)
     if DRAWN not in declared.values():
         return declared
     kept = (running or {}).get(_SETTING, "")
@@ -56,7 +57,7 @@ def has_another_text(config: Mapping[str, str], running: Mapping[str, str]) -> b
 
 def with_public_text(declared: Mapping[str, str]) -> dict[str, str]:
     """The same at each rendering, and the same as before; without a connector that runs, nothing of it is kept."""
-    declared = keep_running(declared, None)
+    declared = with_public_prefix(keep_running(declared, None))
     if declared.get(_SETTING) != DRAWN:
         return declared
     kept = {key: value for key, value in declared.items() if _HEADER.get(key) != value}

@@ -52,7 +52,9 @@ def _messages(server: dict[str, Any]) -> Finding:
         mend = f"GRANT EXECUTE ON FUNCTION {', '.join(found['own'])} TO {role}"
         return Finding("messages", "fail", "server", message, mend)
     if found["public"]:
-        message = "everybody may call pg_logical_emit_message: a large message of any role stops this source, or its worker"
+        message = (
+            "everybody may call pg_logical_emit_message: a message of 200 MB of any role ends the worker with all its sources"
+        )
         functions = ", ".join(found["public"])
         mend = f"REVOKE EXECUTE ON FUNCTION {functions} FROM PUBLIC; GRANT EXECUTE ON FUNCTION {functions} TO {role}"
         return Finding("messages", "warn", "server", message, mend)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets import names
+from cdc_assets.connectors.marker_prefix import prefix_of
 from cdc_assets.errors import CaughtUpTimeoutError, CdcAssetsError
 from cdc_assets.kinds import kind_of
 from cdc_assets.registry.models import BaseSource
@@ -202,7 +203,7 @@ def carry_by_marker(marker: LogMarker) -> CarriedPlace:
     """
     topic = names.marker_topic(marker.source)
     read = _ends(marker.core, topic)
-    lsn = marker.database.emit_marker(marker.name)
+    lsn = marker.database.emit_marker(marker.name, _prefix(marker))
     said: list[Mapping[str, Any]] = []
     event = event_reader(marker.source)
 
@@ -221,6 +222,12 @@ def carry_by_marker(marker: LogMarker) -> CarriedPlace:
         connector_look(marker.limit.say, marker.connect, names.connector_name(marker.source)),
     )
     return CarriedPlace(lsn, _commit_before(said[0]))
+
+
+def _prefix(marker: LogMarker) -> str:
+    if marker.connect is None:
+        return names.MARKER_PREFIX
+    return prefix_of(marker.connect.config(names.connector_name(marker.source)))
 
 
 def _await_mirror(

@@ -156,7 +156,7 @@ def test_what_ours_would_change_is_taken_only_when_it_is_asked_for(make_cdc: Cal
         until(lambda: made.copies() > 0)
         reader = made.reader()
         told = made.cdc("adopt", made.connector, "--source", "till", "--yes", code=1)
-        assert "message.prefix.include.list is theirs, ours cdc_assets: markers of ours would not come" in told
+        assert "message.prefix.include.list is theirs, ours (drawn prefix): markers of ours would not come" in told
         assert not (made.cdc.folder / "till.yaml").exists()
         made.cdc("adopt", made.connector, "--source", "till", "--yes", "--ours")
         assert "settings" not in (made.cdc.folder / "till.yaml").read_text()

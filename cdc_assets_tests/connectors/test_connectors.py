@@ -12,8 +12,10 @@ import pytest
 
 from cdc_assets.connectors.apply import apply_connector
 from cdc_assets.connectors.beginning import begin_anew, is_beginning
+from cdc_assets.connectors.capture import capture_config as full_config
 from cdc_assets.connectors.capture import not_listed
 from cdc_assets.connectors.difference import difference
+from cdc_assets.connectors.marker_prefix import prefix_of
 from cdc_assets.connectors.mirrormaker2 import mirror_config
 from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.connectors.unchanged_value import DRAWN, PUBLIC, settle, with_public_text
@@ -99,6 +101,31 @@ def test_silver_looks_for_the_placeholder_that_the_connector_sends(source: Sourc
         spec.unavailable,
     )
     assert not [key for key in with_public_text(capture_config(source)) if key.startswith("transforms")]
+
+
+def test_only_messages_of_a_drawn_prefix_are_sent_on(source: Source) -> None:
+    drawn = settle(capture_config(source), None)
+    prefix = drawn["message.prefix.include.list"]
+    assert re.fullmatch("cdc_assets_[0-9a-f]{32}", prefix)
+    assert f"'{prefix}'" in drawn["heartbeat.action.query"]
+    assert prefix_of(drawn) == prefix != settle(capture_config(source), None)["message.prefix.include.list"]
+    # An upgrade draws one; a connector of git's keeps what everybody knows.
+    before = {**drawn, "message.prefix.include.list": "cdc_assets"}
+    assert settle(capture_config(source), before)["message.prefix.include.list"] not in (prefix, "cdc_assets")
+    rendered = with_public_text(capture_config(source))
+    assert prefix_of(rendered) == rendered["message.prefix.include.list"] == "cdc_assets"
+    assert "'cdc_assets'" in rendered["heartbeat.action.query"]
+
+
+@pytest.mark.parametrize("listed", ["cdc_assets,theirs", "theirs", "(kept)"])
+def test_a_list_of_ones_own_keeps_a_prefix_that_it_may_have(source: Source, listed: str) -> None:
+    capture = source.capture.model_copy(update={"settings": {"message.prefix.include.list": listed}})
+    own = source.model_copy(update={"capture": capture})
+    running = {"message.prefix.include.list": f"cdc_assets_{'0' * 32}"}
+    settled = settle(full_config(own), running)
+    prefix = running["message.prefix.include.list"] if listed == "(kept)" else "cdc_assets"
+    assert prefix_of(settled) == prefix
+    assert f"'{prefix}'" in settled["heartbeat.action.query"]
 
 
 def test_no_secret_is_in_a_rendered_config(source: Source) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark.errors import LeftToSparkError, SparkJobError
-from spark.kafka.messages import Place, assign, limit_memory, client_settings, kafka_spans, read_messages
+from spark.kafka.messages import Place, assign, client_settings, kafka_spans, limit_memory, read_messages
 from spark.specs import BronzeSpec
 
 REFUSED, UNPACKED_TOO_LARGE, SLOW = 4, 5, 6

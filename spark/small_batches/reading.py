@@ -11,7 +11,7 @@ import pyarrow as pa
 from spark.envelopes.arrow_rows import keep_rows
 from spark.errors import LeftToSparkError
 from spark.kafka import large_records
-from spark.kafka.messages import Place, assign, limit_memory, client_settings, kafka_spans, login_time, read_messages
+from spark.kafka.messages import Place, assign, client_settings, kafka_spans, limit_memory, login_time, read_messages
 from spark.kafka.moved_offsets import Moves
 from spark.specs import BronzeSpec, TopicRange
 

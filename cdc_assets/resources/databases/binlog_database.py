@@ -145,7 +145,7 @@ class BinlogDatabase(ABC):
             cursor.execute("ROLLBACK")
         return at, counts
 
-    def emit_marker(self, marker: str) -> str:
+    def emit_marker(self, marker: str, prefix: str = "") -> str:
         """Write an event that changes nothing into the binlog, a FLUSH; the position before it.
 
         Everything that committed before the call lies before the position. Replicas run it too, to no effect.

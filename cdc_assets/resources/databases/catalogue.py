@@ -101,5 +101,8 @@ class SourceDatabase(Protocol):
     def counts(self, ids: Sequence[TableId]) -> tuple[SourceSnapshot, dict[TableId, int]]:
         """`count(*)` of each table, all at one and the same moment."""
 
-    def emit_marker(self, marker: str) -> str:
-        """Write a mark into the log, behind everything committed before the call; the position."""
+    def emit_marker(self, marker: str, prefix: str = "") -> str:
+        """Write a mark into the log, behind everything committed before the call; the position.
+
+        `prefix`: what its connector knows our messages by (cdc_assets.connectors.marker_prefix), where it has such.
+        """

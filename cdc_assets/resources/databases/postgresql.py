@@ -174,15 +174,15 @@ class PostgresDatabase:
             connection.rollback()
         return snapshot, counts
 
-    def emit_marker(self, marker: str) -> str:
-        """Write `marker` into the log, flushed, and return its LSN.
+    def emit_marker(self, marker: str, prefix: str = "") -> str:
+        """Write `marker` into the log, flushed, and return its LSN. The connector sends on what has its `prefix`.
 
         Everything that committed before the call lies before the marker. It is a transaction: outside of one, its event would say
         that it is itself the last commit (incarnation.starts).
         """
         with self.connection() as connection:
             query = b"SELECT pg_logical_emit_message(true, %s, %s)::text"
-            return str(_single(connection.execute(query, [MARKER_PREFIX, marker])))
+            return str(_single(connection.execute(query, [prefix or MARKER_PREFIX, marker])))
 
     @contextmanager
     def connection(self, *, autocommit: bool = True) -> Iterator[Any]:

@@ -52,7 +52,7 @@ class SignalledDatabase:
         """
         raise DatabaseError(f"{self.place}: no count has a place in its log that is known here")
 
-    def emit_marker(self, marker: str) -> str:
+    def emit_marker(self, marker: str, prefix: str = "") -> str:
         """No mark can be written into the log but by a row.
 
         Raises:

@@ -19,9 +19,9 @@ import psutil
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
+from cdc_assets.connectors.marker_prefix import prefix_of
 from cdc_assets.connectors.postgresql import capture_config
 from cdc_assets.connectors.unchanged_value import settle
-from cdc_assets.names import MARKER_PREFIX
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.connect import ConnectClient
 from cdc_assets.stack.components.base import Component
@@ -163,7 +163,8 @@ class LiveSource:
                     # Again now and then: what lies before the place in the log that a new connector's snapshot takes never comes.
                     due = time.monotonic() + 1
                     with self.connection() as connection:
-                        connection.execute("SELECT pg_logical_emit_message(true, %s, %s)", (MARKER_PREFIX, mark))
+                        prefix = prefix_of(self.connect.config(f"{self.name}-capture"))
+                        connection.execute("SELECT pg_logical_emit_message(true, %s, %s)", (prefix, mark))
                 messages = consumer.consume(2000, 0.1)
                 if not messages and not marked:
                     self._assign(consumer, keep=True)
