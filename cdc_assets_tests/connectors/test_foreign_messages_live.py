@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from cdc_assets.resources.databases.postgresql import PostgresDatabase
+from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.volumetry.log_position import await_in_core
 from cdc_assets_tests.support.live.captured_table import in_table, in_topic, run, start_streaming
 from cdc_assets_tests.support.live.live_source import LiveSource
 
@@ -13,6 +16,10 @@ def test_messages_of_others(captured: LiveSource) -> None:
         run(captured, f"SELECT pg_logical_emit_message(true, '{prefix}', repeat('x', 12000000))")
     run(captured, f"INSERT INTO public.{captured.name} VALUES (1, 'behind them')")
     assert in_topic(captured) == in_table(captured) == {1: "behind them"}
+    with captured.settings():
+        source = captured.source([f"public.{captured.name}"])
+        core = KafkaCluster(captured.bootstrap)
+        assert await_in_core(source, database=PostgresDatabase(source.database), core=core, core_connect=captured.connect)
     status = captured.connect.status(f"{captured.name}-capture")
     assert status is not None
     assert (status.state, status.tasks) == ("RUNNING", ("RUNNING",))

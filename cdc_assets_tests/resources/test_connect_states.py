@@ -24,6 +24,14 @@ Caused by: com.github.shyiko.mysql.binlog.network.ServerException: Could not fin
             f"{STOPS}; caused by com.github.shyiko.mysql.binlog.network.ServerException: "
             "Could not find GTID state, password=[hidden]",
         ),
+        (
+            "org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception from producer send callback\n"
+            "Caused by: org.apache.kafka.common.errors.RecordTooLargeException: The message is 16000602 bytes when serialized "
+            "which is larger than 10485760, which is the value of the max.request.size configuration.",
+            "a record has 16000602 bytes, and its producer sends 10485760 at most (max.request.size): a restart meets it again. "
+            "The worker's log names its topic (failed to send record to); let it send more: "
+            "docs/how-to/repair.md#a-row-that-is-too-large-for-kafka",
+        ),
         ("org.example.Boom: no route\n\tat Frame", "org.example.Boom: no route"),
         ("a: b\nCaused by: b", "a: b"),
         ("", ""),

@@ -16,6 +16,8 @@ _CAUSE_LENGTH = 500
 _UNPARSED = re.compile(r"couldn't be parsed\. [^\n]*? with the statement '(.*?)'\n(.*?)\n", re.DOTALL)
 _UNFITTING = re.compile(r"ParsingException: ([^\n]*?)\. Query: (.*?)\n(?:\t| )*at ", re.DOTALL)
 _MISSHAPEN = re.compile(r"Error processing row in (.+?), (internal schema size \d+, but row size \d+)")
+# Kafka's producer refuses it before the broker sees it; the topic stands in the worker's log alone.
+_TOO_LARGE = re.compile(r"RecordTooLargeException: The message is (\d+) bytes when serialized which is larger than (\d+)")
 _NO_TASK = "no task has said anything yet"
 # Seen with Debezium 3.7.0: a lost slot is asked for 900 times, every 2 s (PostgresConnection), before its task fails.
 _WHY = {
@@ -134,6 +136,11 @@ class ConnectorStatus:
         return next((task.obstacle for task in self.details if task.state == "FAILED" and task.obstacle), None)
 
     @property
+    def meets_it_again(self) -> bool:
+        """It failed by a record that is too large to be sent: a restart alone ends there again."""
+        return any("(max.request.size)" in line for line in self.trace)
+
+    @property
     def stopped(self) -> bool:
         """STOPPED with no task left: only then may its offsets be changed (KIP-875)."""
         return self.state == "STOPPED" and not self.tasks
@@ -181,6 +188,12 @@ def _failure(part: Mapping[str, Any], connector: str, place: str) -> str:
     """
     if obstacle := _obstacle(part):
         return mask_text(obstacle.text(connector, place))
+    if found := _TOO_LARGE.search(str(part.get("trace") or "")):
+        return (
+            f"a record has {found[1]} bytes, and its producer sends {found[2]} at most (max.request.size): a restart meets it "
+            "again. The worker's log names its topic (failed to send record to); let it send more: "
+            "docs/how-to/repair.md#a-row-that-is-too-large-for-kafka"
+        )
     lines = str(part.get("trace") or "").splitlines() or [""]
     causes = [line.removeprefix(_CAUSED) for line in lines if line.startswith(_CAUSED)]
     told = f"; caused by {causes[-1][:_CAUSE_LENGTH]}" if causes and causes[-1] not in lines[0] else ""

@@ -19,5 +19,6 @@ def connector_trouble(connect: ConnectClient, name: str) -> str:
     if status.state in ("PAUSED", "STOPPED"):
         return f"connector {name} is {status.state}: ./cdc resume {name}"
     if status.failed:
-        return f"connector {name} has failed: {'; '.join(status.trace) or 'it does not say why'}; ./cdc restart {name}"
+        mend = "" if status.meets_it_again else f"; ./cdc restart {name}"
+        return f"connector {name} has failed: {'; '.join(status.trace) or 'it does not say why'}{mend}"
     return f"connector {name} is {status.state}, its tasks: {', '.join(status.tasks) or 'none yet'}"
