@@ -43,16 +43,22 @@ def has_gtids(models: Sequence[TableModel]) -> bool:
 
 
 def lost_model(models: Sequence[TableModel], offset: Mapping[str, Any]) -> LostModel | None:
-    """The newest of a table's models, where a connector that starts at this offset would not find it."""
+    """The newest of a table's models, where a connector that starts at this offset would find an older one in its place.
+
+    Where it would find none, it does not start, or fails at the table's first row.
+    """
     at, known = BinlogPosition.of(str(offset["file"]), int(offset["pos"])).in_positions, _parts(str(offset.get("gtids") or ""))
-    if not models or not known:
+    if not known or not any(_is_found(model, at, known) for model in models[:-1]) or _is_found(models[-1], at, known):
         return None
-    for begins, gtid in models[-1].written:
-        streams = _parts(gtid)
-        # What lies behind the offset is read again; a record without a GTID is older to Debezium than any that has one.
-        if begins >= at or all(number <= known.get(stream, -1) for stream, number in streams.items()):
-            return None
     return LostModel(models[-1], models[-1].written[-1][1], str(offset["gtids"]))
+
+
+def _is_found(model: TableModel, at: str, known: Mapping[tuple[str, str], int]) -> bool:
+    """By one of its records. What lies behind the offset is read again; one without a GTID is older than any that has one."""
+    return any(
+        begins >= at or all(number <= known.get(stream, -1) for stream, number in _parts(gtid).items())
+        for begins, gtid in model.written
+    )
 
 
 def _parts(gtids: str) -> dict[tuple[str, str], int]:

@@ -32,7 +32,10 @@ def record(pos: int, gtids: str | None, *columns: str) -> dict[str, Any]:
         # The snapshot's record has none; what lies behind the offset is read again.
         ([record(100, None)], ""),
         ([record(100, None), record(950, "0-77-32", "n")], ""),
-        ([record(100, "0-1-10,7-1-3", "n")], "0-1-10,7-1-3"),
+        ([record(100, None), record(200, "0-1-10,7-1-3", "n")], "0-1-10,7-1-3"),
+        # It would find none at all, and does not read a row by another.
+        ([record(100, "0-77-10"), record(200, "0-77-20", "n")], ""),
+        ([record(100, "0-77-10")], ""),
         # MySQL's sets have all that was ever written.
         ([record(100, "8b1a:1-5")], ""),
     ],
