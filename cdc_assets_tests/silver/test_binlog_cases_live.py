@@ -39,6 +39,7 @@ TABLES = {
     "added": ("id int PRIMARY KEY", "(1)"),
     "remade_unseen": ("id int PRIMARY KEY, v varchar(9)", "(1, 'a')"),
     "versioned": ("id int PRIMARY KEY, n int", "(1, 1)"),
+    "packed": ("id int PRIMARY KEY, v varchar(500)", "(1, 'a')"),
 }
 COMMENTS = (
     "ALTER TABLE comments /*! ADD COLUMN c int */",
@@ -312,4 +313,36 @@ def test_versions_of_rows(ground: BinlogChain) -> None:
     assert run_named(ground, ground.stands()) == f"cdc repair model {ground.connector}"
     assert ground.carry() == ""
     assert ground.is_equal("versioned")
+    assert ground.is_equal("sound")
+
+
+def test_columns_that_the_server_compresses(ground: BinlogChain) -> None:
+    """In a database that nobody captures, then in a captured table: the client reads no row of such a table."""
+    ground.own.server.execute(
+        "CREATE DATABASE packed",
+        "CREATE TABLE packed.c (id int PRIMARY KEY, t text COMPRESSED)",
+        "INSERT INTO packed.c VALUES (1, REPEAT('a', 500))",
+    )
+    ground.play("INSERT INTO sound (id, v) VALUES (9, 'z')")
+    told = ground.stands()
+    assert "CREATE TABLE packed.c" in told
+    still = refused(ground, told)
+    assert "MODIFY `t` … (without COMPRESSED)" in still
+    rows = ground.status()
+    assert "rows of a table with COMPRESSED columns" in rows
+    ground.own.server.execute("ALTER TABLE packed.c MODIFY t text")
+    assert run_named(ground, rows) == f"cdc repair model {ground.connector}"
+    assert ground.carry() == ""
+    assert ground.is_equal("sound")
+    ground.play(
+        "ALTER TABLE packed MODIFY v varchar(500) COMPRESSED",
+        "INSERT INTO packed VALUES (2, REPEAT('b', 400))",
+        "DELETE FROM packed WHERE id = 1",
+        "ALTER TABLE packed MODIFY v varchar(500)",
+        "INSERT INTO packed VALUES (3, 'c')",
+    )
+    assert run_named(ground, ground.stands()) == f"cdc repair model {ground.connector}"
+    ground.play("INSERT INTO packed VALUES (4, 'd')")
+    assert ground.carry() == ""
+    assert ground.is_equal("packed")
     assert ground.is_equal("sound")
