@@ -1,7 +1,8 @@
 """Gets a connector of a binlog past what it cannot read, and gives it the server's definitions of the tables that it misread.
 
 1. The statement that it stands at is passed over, it alone (connectors.passed_statement). A table whose rows do not fit
-   Debezium's model is left out meanwhile.
+   Debezium's model is left out meanwhile. Rows of a table with COMPRESSED columns are passed over as well, once no table has any
+   more; a captured table of which there are such rows is left out.
 2. When the connector has read all that is in the binlog, the models of the tables are compared with the server's catalogue.
 3. A table whose model differs, or that was left out, is read again: the connector gets its definition from the server, at the
    place where it goes on (onboarding.kinds.binlog), and bronze goes on in a new epoch, which holds the whole table.
@@ -21,10 +22,11 @@ from cdc_assets import names
 from cdc_assets.bronze.reload import append_rest, plan_reloads, reload_bronze
 from cdc_assets.connectors.apply import HELD
 from cdc_assets.connectors.capture import tables_in_list
-from cdc_assets.connectors.passed_statement import FILTER, passing_config
+from cdc_assets.connectors.passed_statement import is_passing, passing_config, without_passing
 from cdc_assets.errors import CaughtUpTimeoutError, ConnectError, ConnectorFailedError
 from cdc_assets.onboarding import run as onboarding
 from cdc_assets.onboarding.work import onboarding_kind
+from cdc_assets.preflight import binlog_gaps
 from cdc_assets.preflight.table_models import tables_with_models, wrong_models
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.identifiers import TableId
@@ -58,6 +60,8 @@ class ModelRepair:
     passed: list[PassedStatement] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     epochs: dict[str, int] = field(default_factory=dict)
+    unreadable: bool = False
+    """Whether the client passes over rows that it cannot read."""
 
 
 def plan_repair(platform: Platform, source: CapturedSource, wanted: Sequence[Table]) -> ModelRepair:
@@ -70,7 +74,7 @@ def plan_repair(platform: Platform, source: CapturedSource, wanted: Sequence[Tab
     elif obstacle is None:
         found.tables = _to_read_again(platform, source, {table.id for table in wanted})
     else:
-        found.tables = [table for table in source.tables if table.id.table == obstacle.table]
+        found.tables = [table for table in source.tables if obstacle.is_about(table.id)]
     return found
 
 
@@ -90,7 +94,7 @@ def repair_models(platform: Platform, source: CapturedSource, wanted: Sequence[T
         seen = "has no status" if status is None else f"is {status.state}"
         raise ConnectError(f"connector {name} {seen}; cdc resume {name}, then again: cdc repair model {source.name}")
     running = connect.config(name) or {}
-    before = {key: value for key, value in running.items() if key != FILTER}
+    before = without_passing(running)
     left_out = _go_past(platform, source, repair, _tables_off_the_list(platform, source, before), say)
     repair.tables = _to_read_again(platform, source, left_out | {table.id for table in wanted})
     if repair.tables:
@@ -99,7 +103,7 @@ def repair_models(platform: Platform, source: CapturedSource, wanted: Sequence[T
         _empty_topics(platform, source, repair, say)
         plans = [replace(plan, wanted=True) for plan in plan_reloads(platform, source, repair.tables, anew=True)]
         repair.epochs = reload_bronze(platform, source, plans, say)
-    elif repair.passed or FILTER in running:
+    elif repair.passed or repair.unreadable or is_passing(running):
         _configure(platform, source, before)
         connect.wait_running(name)
     return repair
@@ -117,7 +121,8 @@ def _empty_topics(platform: Platform, source: CapturedSource, repair: ModelRepai
     connect, name = platform.core_connect(source.cluster), names.connector_name(source)
     ids = {table.id for table in repair.tables}
     passed = [each.statement for each in repair.passed]
-    _configure(platform, source, passing_config(source, connect.config(name) or {}, passed, ids))
+    config = without_passing(connect.config(name) or {})
+    _configure(platform, source, passing_config(source, config, passed, ids, unreadable=repair.unreadable))
     _go_past(platform, source, repair, ids, say)
     carry_named(platform, source, deadline=_DEADLINE_SECONDS, say=say)
     append_rest(platform, source, repair.tables, say)
@@ -129,21 +134,54 @@ def _go_past(platform: Platform, source: CapturedSource, repair: ModelRepair, le
     running, until = connect.config(name), time.monotonic() + _DEADLINE_SECONDS
     if running is None:
         raise ConnectError(f"connector {name} does not exist at {connect.url}: cdc apply {source.name} makes it")
+    # A command that was killed may have left it so; what it has left out is in `left_out`.
+    running = without_passing(running)
     for obstacle in _obstacles(platform, source, until):
         if obstacle.table:
-            tables = {table.id for table in source.tables if table.id.table == obstacle.table} - left_out
+            tables = {table.id for table in source.tables if obstacle.is_about(table.id)} - left_out
             if not tables:
                 raise ConnectorFailedError(f"connector {name}: rows of {obstacle.table} do not fit its model ({obstacle.why})")
             say(f"rows of {', '.join(map(str, sorted(tables)))} do not fit Debezium's model: left out, and read again at the end")
             left_out = left_out | tables
+        elif not obstacle.statement:
+            left_out = left_out | _tables_with_compression(platform, source, repair, obstacle, say)
         else:
             found = _with_place(platform, source, obstacle)
             if found in repair.passed:
                 raise ConnectorFailedError(f"connector {name} stands again at {found.place}: {found.statement}: {obstacle.why}")
             say(f"passing over the statement at {found.place or 'an unknown place'}: {' '.join(found.statement.split())}")
             repair.passed.append(found)
-        _configure(platform, source, passing_config(source, running, [p.statement for p in repair.passed], left_out))
+        passed = [each.statement for each in repair.passed]
+        _configure(platform, source, passing_config(source, running, passed, left_out, unreadable=repair.unreadable))
     return left_out
+
+
+def _tables_with_compression(
+    platform: Platform, source: CapturedSource, repair: ModelRepair, obstacle: Obstacle, say: Say
+) -> set[TableId]:
+    """The captured tables of which the binlog has rows with COMPRESSED columns, which are passed over from now on.
+
+    Raises:
+        ConnectorFailedError: a table has such columns still, or they are passed over already.
+    """
+    name, database = names.connector_name(source), _database(source)
+    with database.connection() as cursor:
+        cursor.execute(binlog_gaps.QUERIES["compressed"])
+        still = [*binlog_gaps.tables((), (), cursor.fetchall())]
+    if still:
+        told = "; ".join(f"{found.subject}: {found.mend}" for found in still)
+        raise ConnectorFailedError(
+            f"connector {name} stops at each row of a table with COMPRESSED columns. End them first: {told}; "
+            f"then again: cdc repair model {source.name}"
+        )
+    if repair.unreadable:
+        raise ConnectorFailedError(f"connector {name} stands again at rows that it cannot read: {obstacle.why}")
+    since = connector_position(platform.core_connect(source.cluster), name)
+    found = database.tables_with_compression([table.id for table in source.tables], since) if since else set[TableId]()
+    read = f"; read again at the end: {', '.join(map(str, sorted(found)))}" if found else ", none of them of a captured table"
+    say(f"passing over rows with COMPRESSED columns behind {since.text if since else 'an unknown place'}{read}")
+    repair.unreadable = True
+    return found
 
 
 def _obstacles(platform: Platform, source: CapturedSource, until: float) -> Iterator[Obstacle]:

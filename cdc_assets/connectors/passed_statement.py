@@ -15,6 +15,9 @@ from cdc_assets.connectors.debezium_common import exact_pattern
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import CapturedSource
 
+FAILURES = "event.processing.failure.handling.mode"
+"""With `warn` the client passes over events that it cannot read, and says so in the worker's log.
+https://debezium.io/documentation/reference/3.5/connectors/mariadb.html#mariadb-property-event-processing-failure-handling-mode"""
 FILTER = "internal.schema.history.internal.ddl.filter"
 _TABLES = "table.include.list"
 # In place of Debezium's own list, whose statements change no table either.
@@ -30,13 +33,31 @@ _OTHERS = (
 _NONE = TableId("cdc_assets", "no table")
 
 
+def is_passing(running: Mapping[str, str]) -> bool:
+    """Whether the running config is one by which something is passed over."""
+    return FILTER in running
+
+
+def without_passing(running: Mapping[str, str]) -> dict[str, str]:
+    """The running config, by which nothing is passed over any more."""
+    ours = {FILTER, FAILURES} if is_passing(running) else set[str]()
+    return {key: value for key, value in running.items() if key not in ours}
+
+
 def passing_config(
-    source: CapturedSource, running: Mapping[str, str], statements: Collection[str], without: Collection[TableId]
+    source: CapturedSource,
+    running: Mapping[str, str],
+    statements: Collection[str],
+    without: Collection[TableId],
+    *,
+    unreadable: bool = False,
 ) -> dict[str, str]:
-    """The running config, with these statements passed over, and without these tables."""
+    """The running config, with these statements passed over, and without these tables; also what the client cannot read."""
     listed = tables_in_list(source, running)
     kept = [table.id for table in source.tables if table.name in listed and table.id not in without]
     config = {**running, FILTER: ",".join((*_OTHERS, *map(pattern_of, statements)))}
+    if unreadable:
+        config[FAILURES] = "warn"
     if without:
         # An empty list would be all tables.
         config[_TABLES] = ",".join(exact_pattern(*id_) for id_ in kept or [_NONE])

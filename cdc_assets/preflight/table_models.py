@@ -25,8 +25,9 @@ from cdc_assets.resources.delta_log import silver_committed
 from cdc_assets.resources.dropped_tables import with_schema_history
 from cdc_assets.resources.unfolded_rows import rows_between
 from cdc_assets.tables.doubtful_models import DoubtfulRows, doubtful_models
+from cdc_assets.tables.lost_models import LostModel, has_gtids, lost_model
 from cdc_assets.tables.model_difference import ModelDifference, model_difference
-from cdc_assets.volumetry.binlog_progress import await_binlog
+from cdc_assets.volumetry.binlog_progress import await_binlog, binlog_offset
 
 if TYPE_CHECKING:
     from cdc_assets.resources.platform import Platform
@@ -42,12 +43,12 @@ _ROUNDS = 3
 
 @dataclass(frozen=True)
 class WrongModel:
-    """A model that is not the catalogue's, or rows of one that nobody can compare any more.
+    """A model that is not the catalogue's, rows of one that nobody can compare any more, or one that a start loses.
 
     `waits`: why it cannot be told yet whether that will stay; empty: it will.
     """
 
-    difference: ModelDifference | DoubtfulRows
+    difference: ModelDifference | DoubtfulRows | LostModel
     waits: str = ""
     mend: str = ""
 
@@ -73,7 +74,11 @@ def wrong_models(
     Raises:
         DatabaseError: the source cannot be asked.
     """
-    found = {id_: WrongModel(rows, mend=_mend(source, id_)) for id_, rows in _doubtful_rows(platform, source, catalogue).items()}
+    doubtful: dict[TableId, DoubtfulRows | LostModel] = {
+        **_doubtful_rows(platform, source, catalogue),
+        **_lost_models(platform, source, catalogue),
+    }
+    found = {id_: WrongModel(told, mend=_mend(source, id_)) for id_, told in doubtful.items()}
     before = dict(catalogue)
     database, until = cast(BinlogDatabase, platform.database(source)), time.monotonic() + seconds
     for _ in range(_ROUNDS):
@@ -149,6 +154,18 @@ def _differing(source: CapturedSource, catalogue: Mapping[TableId, CatalogueTabl
     signed = kind_of(source).signed_words
     told = {id_: model_difference(table.model, table, signed) for id_, table in catalogue.items() if table.model}
     return {id_: difference for id_, difference in told.items() if difference}
+
+
+def _lost_models(
+    platform: Platform, source: CapturedSource, catalogue: Mapping[TableId, CatalogueTable]
+) -> dict[TableId, LostModel]:
+    """The tables whose newest model the connector would not find at its next start, or has not found at its last."""
+    known = {id_: table.models for id_, table in catalogue.items() if has_gtids(table.models)}
+    if not known:
+        return {}
+    offset = binlog_offset(platform.core_connect(source.cluster), names.connector_name(source))
+    found = {id_: lost_model(models, offset) for id_, models in known.items()} if offset else {}
+    return {id_: lost for id_, lost in found.items() if lost}
 
 
 def _doubtful_rows(

@@ -8,7 +8,7 @@ https://debezium.io/documentation/reference/3.5/connectors/mariadb.html#mariadb-
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdc_assets.registry.identifiers import TableId
@@ -45,13 +45,15 @@ class TableModel:
     """A table's columns in order, and the statement by which it came to have them.
 
     `place` is the statement's place in the binlog; empty where the server was asked for the definition, as a snapshot does.
-    `begins` is the place from which on it holds, either way, as the lake's positions have it.
+    `begins` is the place from which on it holds, either way, as the lake's positions have it. `written` has such a place, and
+    the GTID beside it, of each record with these columns.
     """
 
     columns: tuple[ModelColumn, ...]
     statement: str
     place: str = ""
     begins: str = ""
+    written: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     @property
     def text(self) -> str:
@@ -86,6 +88,8 @@ def models_in_order(records: Iterable[Mapping[str, Any]], tables: Collection[Tab
             model, before = _model(record, change["table"]), found.get(table, ())
             if not before or before[-1].columns != model.columns:
                 found[table] = (*before, model)
+            else:
+                found[table] = (*before[:-1], replace(before[-1], written=before[-1].written + model.written))
     return found
 
 
@@ -94,7 +98,8 @@ def _model(record: Mapping[str, Any], table: Mapping[str, Any]) -> TableModel:
     at = BinlogPosition.of(position["file"], position["pos"]) if position.get("file") else None
     place = at.text if at and not position.get("snapshot") else ""
     begins = at.in_positions if at else ""
-    return TableModel(tuple(map(_column, table["columns"])), str(record.get("ddl") or ""), place, begins)
+    written = ((begins, str(position.get("gtids") or "")),)
+    return TableModel(tuple(map(_column, table["columns"])), str(record.get("ddl") or ""), place, begins, written)
 
 
 def _column(column: Mapping[str, Any]) -> ModelColumn:

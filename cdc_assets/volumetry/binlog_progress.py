@@ -7,8 +7,8 @@ the one after a commit with the next heartbeat, which Debezium sends when anothe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from cdc_assets import names
 from cdc_assets.errors import CaughtUpTimeoutError
@@ -69,8 +69,14 @@ def carry_by_offsets(marker: LogMarker) -> CarriedPlace:
 
 def connector_position(connect: ConnectClient, name: str) -> BinlogPosition | None:
     """How far the connector has got; None before its snapshot is complete."""
+    offset = binlog_offset(connect, name)
+    return BinlogPosition.of(str(offset["file"]), int(offset["pos"])) if offset else None
+
+
+def binlog_offset(connect: ConnectClient, name: str) -> Mapping[str, Any] | None:
+    """What the connector goes on from, in its own words (file, pos, gtids); None before its snapshot is complete."""
     for entry in connect.offsets(name):
         offset = entry.get("offset") or {}
         if offset.get("file") and not offset.get("snapshot"):
-            return BinlogPosition.of(str(offset["file"]), int(offset["pos"]))
+            return dict(offset)
     return None

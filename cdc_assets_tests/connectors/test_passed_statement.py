@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cdc_assets.connectors.passed_statement import FILTER, passing_config, pattern_of
+from cdc_assets.connectors.passed_statement import FAILURES, FILTER, is_passing, passing_config, pattern_of, without_passing
 from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import Source
 
@@ -58,3 +58,12 @@ def test_the_running_config_stays_but_for_the_statements_and_the_tables_left_out
     nothing = passing_config(source, running, [], [table.id for table in source.tables])
     assert nothing["table.include.list"]
     assert not {"orders", "items"} & set(re.findall(r"\w+", nothing["table.include.list"]))
+
+
+def test_what_is_passed_over_ends_with_it(source: Source) -> None:
+    running = {"name": "shop-capture", "table.include.list": r"shop\.orders,shop\.items"}
+    passed = passing_config(source, running, [], [], unreadable=True)
+    assert passed[FAILURES] == "warn"
+    assert (is_passing(running), is_passing(passed), without_passing(passed)) == (False, True, running)
+    # A setting of the registry's own stays.
+    assert without_passing({**running, FAILURES: "warn"}) == {**running, FAILURES: "warn"}

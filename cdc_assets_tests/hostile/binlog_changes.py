@@ -10,9 +10,9 @@ from typing import Any
 
 import pymysql
 
-from cdc_assets_tests.hostile.binlog_facts import CHANGED
+from cdc_assets_tests.hostile.binlog_facts import CHANGED, BinlogFacts
 from cdc_assets_tests.hostile.binlog_tables import ROWS, Column, Table
-from cdc_assets_tests.hostile.names import column_names
+from cdc_assets_tests.hostile.names import column_names, ticked
 
 ACTS = {
     "insert": 12,
@@ -29,16 +29,17 @@ ACTS = {
     "rollback": 3,
     "truncate": 0.4,
     "rotate": 0.5,
+    "set": 1.5,
 }
 _REFUSED = {1062, 1205, 1213, 1264, 1406, 1526, 1690, 1265, 1292, 1366, 1071, 3780, 1048}
 """Errors that a client would give its transaction up for: a key twice, a lock, a deadlock, a value out of range."""
 
 
 class Sessions:
-    """Several connections that write."""
+    """Several connections that write, each with variables of its own."""
 
-    def __init__(self, random: Random, connect: Callable[[], pymysql.Connection[Any]], lock_wait: int) -> None:
-        self.random, self._connect, self._lock_wait = random, connect, lock_wait
+    def __init__(self, random: Random, connect: Callable[[], pymysql.Connection[Any]], facts: BinlogFacts) -> None:
+        self.random, self._connect, self._facts = random, connect, facts
         self.open: list[pymysql.Connection[Any]] = []
         self.acts: dict[str, int] = {}
         self.reopen()
@@ -52,8 +53,8 @@ class Sessions:
         for session in self.open:
             # A row that another holds is not waited for; time zone and mode than the connector's.
             zone = self.random.choice(("+05:30", "-03:30", "+00:00"))
-            waits = f"SET innodb_lock_wait_timeout = {self._lock_wait}, lock_wait_timeout = 5"
-            run(session, waits, f"SET time_zone = '{zone}'")
+            waits = f"SET innodb_lock_wait_timeout = {self._facts.lock_wait}, lock_wait_timeout = 5"
+            run(session, waits, f"SET time_zone = '{zone}'", *self._settings())
 
     def close(self) -> None:
         """Nothing stays open."""
@@ -69,6 +70,9 @@ class Sessions:
         if act == "truncate":
             # It commits, and waits for every transaction that has used the table.
             self.finish()
+        if act == "set":
+            # Most variables take no other value within a transaction.
+            session.commit()
         try:
             if act in ("commit", "rollback"):
                 getattr(session, act)()
@@ -86,10 +90,17 @@ class Sessions:
         for session in self.open:
             session.commit() if self.random.random() < 0.8 else session.rollback()
 
+    def _settings(self) -> list[str]:
+        return [
+            f"SET SESSION {setting}" for setting in self.random.sample(self._facts.settings, min(2, len(self._facts.settings)))
+        ]
+
     def _statements(self, table: Table, act: str) -> list[str]:
         random = self.random
         if act == "rotate":
             return ["FLUSH BINARY LOGS"]
+        if act == "set":
+            return self._settings()
         if act == "truncate":
             return [f"TRUNCATE TABLE {table.sql}", table.insert(random, 3)]
         if act == "insert" or (table.shape == "appended" and act != "savepoint"):
@@ -151,7 +162,7 @@ def alter(sessions: Sessions, table: Table) -> str:
     session = random.choice(sessions.open)
     # A rename is told from a drop and an add by a declaration, or by rows that come again (docs/explanation/schema-changes.md).
     ways = [_add, _drop] if table.shape == "appended" else [_add, _drop, _rename, _retype]
-    change = random.choice(ways)
+    change = random.choice([*ways, _part] if table.shape == "partitioned" else ways)
     run(session, table.insert(random, 2))
     statements = change(table, random)
     try:
@@ -216,3 +227,11 @@ def _retype(table: Table, random: Random) -> list[str]:
     column.type, column.settled = random.choice(table.facts.changes[column.type]), True
     assert column.type in {*table.facts.values, *CHANGED}
     return [f"ALTER TABLE {table.sql} MODIFY {column.sql} {column.type} NULL"]
+
+
+def _part(table: Table, random: Random) -> list[str]:
+    """Into other parts, or none: no row changes by that."""
+    key = ticked(table.keys[0])
+    ranges = f"RANGE ({key}) (PARTITION a VALUES LESS THAN (7), PARTITION b VALUES LESS THAN MAXVALUE)"
+    ways = (f"PARTITION BY HASH ({key}) PARTITIONS 5", f"PARTITION BY KEY ({key}) PARTITIONS 2", f"PARTITION BY {ranges}")
+    return [f"ALTER TABLE {table.sql} {random.choice((*ways, 'REMOVE PARTITIONING'))}"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 
 from cdc_assets_tests.hostile.binlog_tables import Column, Table
 from cdc_assets_tests.hostile.names import ticked
 
 
-def draw_clauses(random: Random, table: Table) -> str:
-    """The statement; `table` has the names of then, and the types as the statement writes them."""
+def draw_clauses(random: Random, table: Table, words: Mapping[str, str]) -> str:
+    """The statement; `table` has the names of then, and the types as the statement writes them: some of `words`."""
     others = [column for column in table.columns if not column.required]
     random.shuffle(others)
     clauses, places = list[str](), [column.name for column in others[2:]]
@@ -26,9 +27,9 @@ def draw_clauses(random: Random, table: Table) -> str:
         table.columns.remove(gone)
     else:
         clauses.append(f"MODIFY {gone.sql} {gone.type} NULL{_place(random, [*places, 'id'])}")
-    for words in random.sample(sorted(table.facts.words), random.choice((1, 2, 3))):
-        added = Column(_name(table), words, table.facts.words[words])
-        clauses.append(f"ADD COLUMN {added.sql} {words}{_place(random, [*places, 'id'])}")
+    for kind in random.sample(sorted(words), random.choice((1, 2, 3))):
+        added = Column(_name(table), kind, words[kind])
+        clauses.append(f"ADD COLUMN {added.sql} {kind}{_place(random, [*places, 'id'])}")
         table.columns.append(added)
         places.append(added.name)
     charset = ", DEFAULT CHARACTER SET latin1" if table.facts.misread and random.random() < 0.3 else ""

@@ -25,7 +25,13 @@ class BinlogFacts:
     words: Mapping[str, str]
     """Types as a statement may write them, with a value."""
     misread: bool
-    """Whether the product tells of a statement that Debezium misreads: of MySQL it does not (docs/reference/databases.md)."""
+    """Whether its world plays statements that Debezium misreads; MySQL's does not yet."""
+    modes: Mapping[str, Mapping[str, str]]
+    """Modes of a session that alters, and types that it has besides, with a value."""
+    settings: tuple[str, ...]
+    """What a session may set, and none of its changes may be lost by."""
+    versions: bool
+    """Whether a table may keep its rows' versions (WITH SYSTEM VERSIONING)."""
     statements: tuple[tuple[str, ...], ...]
     """What makes a session, or the server, write changes that are in no row event."""
     without: tuple[str, ...] = ()
@@ -109,6 +115,17 @@ _MISREAD = {
     "VARCHAR(9) CHARACTER SET binary": "x'00ff'",
 }
 """Of these, and of statements that a clause makes one of them, Debezium's model is not the server's."""
+_MODES: dict[str, dict[str, str]] = {
+    "ANSI_QUOTES": {},
+    "NO_BACKSLASH_ESCAPES": {"VARCHAR(20) COMMENT 'ends in \\'": "'é€'"},
+    "PIPES_AS_CONCAT,IGNORE_SPACE": {},
+}
+_SETTINGS = (
+    *("foreign_key_checks = 0", "unique_checks = 0", "timestamp = 1000000000"),
+    *("collation_connection = utf8mb4_bin", "lc_time_names = 'de_DE'", "sql_auto_is_null = 1", "group_concat_max_len = 4"),
+    *(f"TRANSACTION ISOLATION LEVEL {level}" for level in ("READ UNCOMMITTED", "READ COMMITTED", "SERIALIZABLE")),
+    *("sql_mode = CONCAT(@@sql_mode, ',ANSI_QUOTES')", "sql_mode = CONCAT(@@sql_mode, ',PAD_CHAR_TO_FULL_LENGTH')"),
+)
 _STATEMENTS = (("SET SESSION binlog_format = 'STATEMENT'",), ("SET SESSION binlog_format = 'MIXED'",))
 MARIADB = BinlogFacts(
     "mariadb",
@@ -142,6 +159,17 @@ MARIADB = BinlogFacts(
     "int(11)",
     0,
     {**_WORDS, **_MISREAD},
+    True,
+    {
+        **_MODES,
+        # Its other names of types are in no grammar of Debezium's.
+        "ORACLE": {"NUMBER(9,2)": "1234567.89", "VARCHAR2(20)": "'é€'", "CLOB": "'ž'", "RAW(9)": "x'00ff'"},
+    },
+    (
+        *_SETTINGS,
+        *("gtid_domain_id = 7", "binlog_annotate_row_events = OFF", "check_constraint_checks = 0"),
+        *("system_versioning_alter_history = KEEP", "binlog_alter_two_phase = ON"),
+    ),
     True,
     (*_STATEMENTS, ("SET GLOBAL log_bin_compress = ON", "SET GLOBAL log_bin_compress_min_len = 10")),
     ("SET GLOBAL log_bin_compress = OFF",),
@@ -177,6 +205,9 @@ MYSQL = BinlogFacts(
     "int",
     1,
     _WORDS,
+    False,
+    {},
+    (),
     False,
     (*_STATEMENTS, ("SET SESSION binlog_row_value_options = 'PARTIAL_JSON'",)),
 )

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ import pymysql
 
 from cdc_assets import names
 from cdc_assets.defs.checks.flow import build_flow_check, flow_key
+from cdc_assets.errors import CaughtUpTimeoutError
 from cdc_assets.preflight.inspection import preflight
 from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.hostile.binlog_clauses import draw_clauses
@@ -75,8 +78,10 @@ class Troubles:
     def play(self) -> None:
         """Each is red, and is right behind the commands that it names."""
         assert self.flow() == "", self.flow()
-        for play in (self.clauses, self.unlogged, self.spoken, self.parts, self.gaps):
+        for play in (self.clauses, self.unlogged, self.spoken, self.parts, self.gaps, self.versions):
             play()
+        for table in self.tables.values():
+            self._drop(table)
 
     def clauses(self) -> None:
         """Statements of several clauses: what Debezium misreads is told, and anything else is read rightly."""
@@ -156,6 +161,49 @@ class Troubles:
         self.chain.advance()
         self._compare(table, compare)
 
+    def versions(self) -> None:
+        """The server keeps versions of rows: of a table beside, then of a captured one, which is refused with its end."""
+        table, source = self.tables["gaps"], self.chain.source
+        if not table.facts.versions:
+            return
+        beside = table.sql.replace("gaps", "kept")
+        self.execute(
+            f"CREATE TABLE {beside} (id int PRIMARY KEY, n int) WITH SYSTEM VERSIONING",
+            *(f"INSERT INTO {beside} VALUES (1, 1), (2, 2)", f"UPDATE {beside} SET n = 3 WHERE id = 1"),
+            f"DELETE FROM {beside} WHERE id = 2",
+        )
+        self._carry()
+        rows = (table.insert(self.random, 3), f"UPDATE {table.sql} SET n = 78", f"DELETE FROM {table.sql} WHERE id % 5 = 0")
+        self.execute(f"ALTER TABLE {table.sql} ADD SYSTEM VERSIONING", *rows)
+        (found,) = [f for f in self._preflight() if f.check == "versioned" and f.level == "fail"]
+        assert found.subject == table.declared["name"], (self.told, found)
+        self.execute(str(found.mend).partition(", or ")[0], *rows)
+        self._carry()
+        self._compare(table, f"cdc reconcile {source.name}.{self._short(table)}")
+
+    def _carry(self) -> None:
+        """All that is committed is in silver, past what the connector stands at: by the command that it names."""
+        name = names.connector_name(self.chain.source)
+        connect, deadline = self.chain.live.connect, time.monotonic() + 240
+        while True:
+            with suppress(CaughtUpTimeoutError):
+                self.chain.live.delivered(seconds=15)
+                break
+            status = connect.status(name)
+            if status is not None and status.failed:
+                (command,) = {command for line in status.trace for command in _COMMAND.findall(line)}
+                self.run(command)
+                connect.wait_running(name)
+            assert time.monotonic() < deadline, (self.told, status)
+        self.chain.advance()
+
+    def _drop(self, table: Table) -> None:
+        """Rows that came by a wrong model, and that no type takes: the table was read anew, so none of them is in doubt."""
+        open_ = self.chain.open_records(self.chain.source.table(table.declared["name"]))
+        if open_:
+            assert all(row["superseded_by"] for row in open_), (self.told, open_)
+            self.run(f"cdc quarantine drop {self.chain.source.name}/{self._short(table)}")
+
     def _is_red(self, table: Table, *, gone: bool) -> None:
         text, short = self.flow(), self._short(table)
         assert f"{table.declared['name']}: " in text, (self.told, text)
@@ -171,22 +219,14 @@ class Troubles:
         assert self.flow() == "", self.flow()
 
     def _mend_models(self) -> None:
-        """Of what is held, preflight names a statement and a command; what is not held is read as the server has it."""
-        self.chain.advance()
+        """Of what is held, preflight names the command; what is not held is read as the server has it."""
+        self._carry()
         wrong = {f.subject: str(f.mend) for f in self._preflight() if f.check == "table_model" and f.level == "fail"}
         assert {str(id_) for id_ in self.chain.held} == {*wrong}, (self.told, self.chain.held, wrong)
         for subject, mend in wrong.items():
             self.told.append(f"{subject} is mended: {mend}")
-            statement, behind, command = mend.partition(f"; then, when cdc preflight {self.chain.source.name} is green, ")
-            if not behind:
-                for each in mend.partition(" (")[0].split("; "):
-                    self.run(each)
-                self.chain.live.connect.wait_running(names.connector_name(self.chain.source))
-                continue
-            self.server.execute(statement)
-            found = [f for f in self._preflight() if f.check == "table_model" and f.level != "ok"]
-            assert found == [], (self.told, found)
-            self.run(command)
+            self.run(mend)
+            self.chain.live.connect.wait_running(names.connector_name(self.chain.source))
         self.chain.advance()
         assert not self.chain.held, (self.told, self.chain.held)
 
@@ -226,9 +266,15 @@ class Troubles:
         """One statement that the server takes."""
         while True:
             before = replace(table, columns=[replace(column) for column in table.columns])
-            statement = draw_clauses(self.random, table)
+            mode = self.random.choice(("", *table.facts.modes))
+            words = {**table.facts.words, **table.facts.modes.get(mode, {})}
+            # What a mode has besides is drawn as often as the rest.
+            chosen = self.random.sample(sorted(words), 4) + sorted(table.facts.modes.get(mode, {}))
+            statement = draw_clauses(self.random, table, {kind: words[kind] for kind in chosen})
+            if mode in ("ANSI_QUOTES", "ORACLE"):
+                statement = statement.replace("`", '"')
             try:
-                self.execute(statement)
+                self.execute(*([f"SET sql_mode = CONCAT(@@sql_mode, ',{mode}')"] if mode else []), statement)
             except pymysql.err.MySQLError as error:
                 self.told.append(f"refused: {error}")
                 table.columns = before.columns

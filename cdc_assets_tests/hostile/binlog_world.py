@@ -56,7 +56,7 @@ class BinlogWorld(World):
 
     def sessions(self) -> Sessions:
         connect = partial(self.live.server.connect, autocommit=False, database=self.schema)
-        return Sessions(self.random, connect, self.facts.lock_wait)
+        return Sessions(self.random, connect, self.facts)
 
     def alter(self, sessions: Sessions, table: Table) -> str:
         return alter(sessions, table)
@@ -80,6 +80,9 @@ class BinlogWorld(World):
             *(f"DELETE FROM {table} WHERE id % 3 = 0", f"UPDATE {table} SET id = -id WHERE id % 7 = 0", "COMMIT"),
         )
 
+    def configure(self) -> None:
+        """What a server that starts does not have by itself: nothing."""
+
     def restart(self, sessions: Sessions) -> None:
         """The server dies with transactions open.
 
@@ -87,6 +90,7 @@ class BinlogWorld(World):
         """
         self.live.server.kill()
         self.live.server.start()
+        self.configure()
         sessions.reopen()
         name = f"{self.live.name}-capture"
         self.live.connect.restart(name)

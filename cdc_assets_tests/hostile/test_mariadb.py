@@ -43,11 +43,15 @@ class MariaDbWorld(BinlogWorld):
         """The server takes no zero dates, else tables with dates are refused."""
         server = self.live.server
         ((before,),) = server.query("SELECT @@global.sql_mode")
-        server.execute(f"SET GLOBAL sql_mode = '{before},NO_ZERO_DATE,NO_ZERO_IN_DATE'")
+        self.configure()
         try:
             yield
         finally:
             server.execute(f"SET GLOBAL sql_mode = '{before}'")
+
+    def configure(self) -> None:
+        """It refuses zero dates."""
+        self.live.server.execute("SET GLOBAL sql_mode = CONCAT(@@global.sql_mode, ',NO_ZERO_DATE,NO_ZERO_IN_DATE')")
 
 
 @pytest.mark.all

@@ -72,12 +72,14 @@ class HostileChain(SmallChain):
 
     def quarantined(self) -> dict[str, Any]:
         """What could not be folded, by table."""
-        found = {}
-        for table in self.source.tables:
-            path = names.quarantine_path(str(self.root), self.source, table)
-            if Path(path, "_delta_log").exists():
-                found[table.name] = [str(row)[:1500] for row in read(path)[:3]]
-        return {name: rows for name, rows in found.items() if rows}
+        found = {table.name: self.open_records(table) for table in self.source.tables}
+        return {name: [str(row)[:1500] for row in rows[:3]] for name, rows in found.items() if rows}
+
+    def open_records(self, table: Table) -> list[dict[str, Any]]:
+        """Those of a table in quarantine that were neither re-driven nor dropped, without their bytes."""
+        path = names.quarantine_path(str(self.root), self.source, table)
+        open_ = read(path, "redriven_at IS NULL AND dropped_at IS NULL") if Path(path, "_delta_log").exists() else []
+        return [{name: value for name, value in row.items() if name not in ("key", "value")} for row in open_]
 
     def not_equal(self, **options: Any) -> dict[str, Any]:
         """What reconcile says of tables that are not equal, or of which a column is not compared that none has accepted."""

@@ -10,7 +10,15 @@ from typing import Any
 import pyarrow as pa
 
 from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases.binlog_images import GAPS, RawEvent, changes_with_gaps, has_gaps, raw_events, time_at
+from cdc_assets.resources.databases.binlog_images import (
+    GAPS,
+    RawEvent,
+    changes_with_gaps,
+    has_gaps,
+    raw_events,
+    tables_with_compression,
+    time_at,
+)
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
 
 T = TableId("x", "t")
@@ -121,3 +129,15 @@ def test_every_bit_of_an_image_counts() -> None:
     wide = b"\x12\x00\x00\x00\x00\x00\x01\x00\xfc\x2c\x01"
     assert not has_gaps(RawEvent(23, WRITTEN, SINCE, wide + b"\xff" * 37 + b"\x0f"))
     assert has_gaps(RawEvent(23, WRITTEN, SINCE, wide + b"\xff" * 37 + b"\x07"))
+
+
+def test_tables_with_compressed_columns_are_known_by_the_types_of_their_rows() -> None:
+    """MariaDB's 140 and 141, of a captured table and of others; MySQL writes neither."""
+    packed = [MAP[:15] + bytes((3, 3, kind, 0xFC)) + MAP[19:] for kind in (140, 141)]
+    for body, found in ((MAP, set()), (MYSQL_MAP, set()), (packed[0], {T}), (packed[1], {T})):
+        for tables in ({("x", "t"): T}, {("x", "u"): T}):
+            rotate = event(4, struct.pack("<Q", 1389) + b"binlog.000001", 0, written=0)
+            cursor = Server(rotate, event(15, FORMAT[:-4], 256), event(19, body, 1500))
+            told = tables_with_compression(cursor, tables, SINCE, seconds=60)
+            assert told == (found if ("x", "t") in tables else set())
+    assert tables_with_compression(server(), {}, SINCE, seconds=-1) is None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cdc_assets.resources.connect.states import ConnectorStatus
+from cdc_assets.registry.identifiers import TableId
+from cdc_assets.resources.connect.states import ConnectorStatus, Obstacle
 
 # As Debezium 3.5 fails behind a purged binlog (docs/adr/0044).
 STOPS = "org.apache.kafka.connect.errors.ConnectException: An exception occurred in the change event producer."
@@ -76,6 +77,15 @@ ROWS = f"""{STOPS}
 Caused by: io.debezium.DebeziumException: Error processing row in t0, internal schema size 3, but row size 4 , restart connector
 \t... 7 more
 """
+UNKNOWN = f"""{STOPS}
+Caused by: io.debezium.DebeziumException: Encountered change event for table x.t 0 whose schema isn't known to this connector
+\t... 7 more
+"""
+UNNAMED = f"""{STOPS}
+Caused by: java.lang.NullPointerException: Cannot invoke "….ColumnType.ordinal()" because the return value of \
+"com.github.shyiko.mysql.binlog.event.deserialization.ColumnType.byCode(int)" is null
+\t... 4 more
+"""
 
 
 @pytest.mark.parametrize(
@@ -99,6 +109,12 @@ Caused by: io.debezium.DebeziumException: Error processing row in t0, internal s
             ROWS.replace("t0", "an order, late"),
             "rows of table an order, late do not fit Debezium's model{}: internal schema size 3, but row size 4",
         ),
+        (UNKNOWN, "rows of table x.t 0 do not fit Debezium's model{}: it has none of that table"),
+        (
+            UNNAMED,
+            "rows of a table with COMPRESSED columns, captured or not{}: its client does not know their type. cdc preflight "
+            "names the columns, and the statement that ends it",
+        ),
     ],
 )
 def test_what_a_connector_of_a_binlog_cannot_read_is_told_with_its_place_and_the_command(trace: str, said: str) -> None:
@@ -111,3 +127,11 @@ def test_what_a_connector_of_a_binlog_cannot_read_is_told_with_its_place_and_the
     assert status.obstacle is not None
     running = {**answer, "tasks": [{"id": 0, "state": "RUNNING", "trace": trace}]}
     assert ConnectorStatus.parse("shop-capture", running).obstacle is None
+
+
+def test_a_table_whose_rows_cannot_be_read_is_known_with_its_database_and_without() -> None:
+    table, others = TableId("x", "t 0"), (TableId("y", "t 0"), TableId("x", "t"))
+    for trace, elsewhere in ((UNKNOWN, False), (ROWS.replace("t0", "t 0"), True)):
+        obstacle = Obstacle.of(trace)
+        assert obstacle is not None
+        assert [obstacle.is_about(each) for each in (table, *others)] == [True, elsewhere, False]

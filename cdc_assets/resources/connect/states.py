@@ -7,17 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cdc_assets.registry.identifiers import TableId
 from cdc_assets.resources.connect.masking import mask_text
 
 _CAUSED = "Caused by: "
 _CAUSE_LENGTH = 500
 # What Debezium says of a statement that its grammar does not have (the statement as the server logged it, over several lines),
-# of one that does not go with its model (a part of it), and of a row that has more or fewer columns than its model.
+# of one that does not go with its model (a part of it), of a row that has more or fewer columns than its model, and of a row
+# whose table it has no model of: DROP TABLE was in the binlog, and CREATE TABLE was not.
 _UNPARSED = re.compile(r"couldn't be parsed\. [^\n]*? with the statement '(.*?)'\n(.*?)\n", re.DOTALL)
 _UNFITTING = re.compile(r"ParsingException: ([^\n]*?)\. Query: (.*?)\n(?:\t| )*at ", re.DOTALL)
 _MISSHAPEN = re.compile(r"Error processing row in (.+?), (internal schema size \d+, but row size \d+)")
 # Kafka's producer refuses it before the broker sees it; the topic stands in the worker's log alone.
 _TOO_LARGE = re.compile(r"RecordTooLargeException: The message is (\d+) bytes when serialized which is larger than (\d+)")
+_UNKNOWN = re.compile(r"Encountered change event for table (.+?) whose schema isn't known to this connector")
+# MariaDB's types 140 and 141, of columns with COMPRESSED, which the client (0.40) has no name for.
+_UNNAMED = re.compile(r"ColumnType\.byCode\(int\)\" is null")
 _NO_TASK = "no task has said anything yet"
 # Seen with Debezium 3.7.0: a lost slot is asked for 900 times, every 2 s (PostgresConnection), before its task fails.
 _WHY = {
@@ -37,7 +42,10 @@ def severity(state: str) -> int:
 
 @dataclass(frozen=True)
 class Obstacle:
-    """What a connector of a binlog cannot read: a statement, as a whole or a part of it, or a table's rows. `why`: its words."""
+    """What a connector of a binlog cannot read: a statement, as a whole or a part of it, or a table's rows. `why`: its words.
+
+    `table`: with or without its database, as Debezium tells it. Neither it nor a statement: rows of a table that is not told.
+    """
 
     why: str
     statement: str = ""
@@ -53,13 +61,26 @@ class Obstacle:
             return cls(found[1], statement=found[2], is_part=True)
         if found := _MISSHAPEN.search(trace):
             return cls(found[2], table=found[1])
+        if found := _UNKNOWN.search(trace):
+            return cls("it has none of that table", table=found[1])
+        if _UNNAMED.search(trace):
+            return cls("its client does not know their type")
         return None
+
+    def is_about(self, table: TableId) -> bool:
+        """Whether it cannot read the rows of this table."""
+        return self.table in (table.table, f"{table.schema}.{table.table}")
 
     def text(self, connector: str, place: str) -> str:
         """For people, with the command that goes past it; `place`: up to where it has read, empty where that is not known."""
         mend, behind = f"cdc repair model {connector}", f" (behind {place})" if place else ""
         if self.table:
             return f"rows of table {self.table} do not fit Debezium's model{behind}: {self.why}. Mend: {mend}"
+        if not self.statement:
+            return (
+                f"Debezium stands at rows of a table with COMPRESSED columns, captured or not{behind}: {self.why}. cdc preflight "
+                f"names the columns, and the statement that ends it; that first. Mend: {mend}, which goes past those rows"
+            )
         shown = " ".join(self.statement.split())[:_CAUSE_LENGTH]
         return f"Debezium stands at a statement{behind}: {shown}; {self.why}. Mend: {mend}, which goes past it"
 

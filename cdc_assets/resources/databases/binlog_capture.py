@@ -12,6 +12,7 @@ from typing import Any
 
 from cdc_assets.errors import DatabaseError
 from cdc_assets.registry.identifiers import TableId
+from cdc_assets.resources.databases import binlog_images
 from cdc_assets.resources.databases.binlog_events import pages
 from cdc_assets.resources.databases.binlog_position import BinlogPosition
 from cdc_assets.resources.databases.binlog_signals import BinlogSignals
@@ -40,6 +41,18 @@ class BinlogCapture(BinlogSignals):
         """Remove signals and watermarks that have been read; the number of rows."""
         with self.connection() as cursor, self._explain_refusal(table):
             return int(cursor.execute(f"DELETE FROM {quote(*table)}"))
+
+    def tables_with_compression(self, ids: Sequence[TableId], since: BinlogPosition, *, seconds: float = 300.0) -> set[TableId]:
+        """Which of these tables have rows with COMPRESSED columns behind a place of the binlog (MariaDB).
+
+        Raises:
+            DatabaseError: the binlog was not read to its end in time.
+        """
+        with self.connection() as cursor:
+            found = binlog_images.tables_with_compression(cursor, {(i.schema, i.table): i for i in ids}, since, seconds=seconds)
+        if found is None:
+            raise DatabaseError(f"the binlog from {since.text} on was not read: {seconds:.0f} s were over; try it again")
+        return found
 
     def place_now(self) -> BinlogPosition:
         """Where the binlog ends."""

@@ -29,6 +29,8 @@ _HEADER = struct.Struct("<IBIIIH")
 _ARTIFICIAL = 0x20
 _ROTATE, _FORMAT, _TABLE_MAP, _ROWS_QUERY, _PAYLOAD, _ANNOTATE = 4, 15, 19, 29, 40, 160
 _TRANSACTIONS = {33, 34, 162}
+_PACKED = {140, 141}
+"""MariaDB's MYSQL_TYPE_BLOB_COMPRESSED and MYSQL_TYPE_VARCHAR_COMPRESSED: types of columns with COMPRESSED."""
 _ONE_IMAGE, _TWO_IMAGES = {23, 25, 30, 32}, {24, 31, 39}
 _WITH_EXTRA = {30, 31, 32, 39}
 """Rows of the second version have a header of a variable length."""
@@ -149,6 +151,13 @@ def _table_name(body: bytes) -> tuple[str, str]:
     return body[9:schema_end].decode(errors="replace"), body[schema_end + 2 : table_end].decode(errors="replace")
 
 
+def column_types(body: bytes) -> bytes:
+    """The numbers of the columns' types in a Table_map event."""
+    schema_end = 9 + body[8]
+    columns, n = _length(body, schema_end + 3 + body[schema_end + 1])
+    return body[n : n + columns]
+
+
 def _length(body: bytes, n: int) -> tuple[int, int]:
     """A length-encoded number, and where the bytes behind it begin."""
     size = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(body[n], 0)
@@ -173,3 +182,16 @@ def changes_with_gaps(
         if change and found.get(change.table, 0) < most:
             found[change.table] = found.get(change.table, 0) + 1
             yield change
+
+
+def tables_with_compression(
+    cursor: Any, tables: Mapping[tuple[str, str], TableId], since: BinlogPosition, *, seconds: float
+) -> set[TableId] | None:
+    """Which of these tables have rows with COMPRESSED columns behind a place; None: the seconds were over before the end."""
+    found, started = set[TableId](), time.monotonic()
+    for event in raw_events(cursor, since):
+        if time.monotonic() - started > seconds:
+            return None
+        if event.kind == _TABLE_MAP and _PACKED & {*column_types(event.body)} and (table := tables.get(_table_name(event.body))):
+            found.add(table)
+    return found
