@@ -37,8 +37,8 @@ def _attributes(new: Column, was: Mapping[str, str], now: Mapping[str, str]) -> 
     # A renamed attribute is in no text: `(1,x)` has values alone.
     if was.keys() == now.keys():
         return []
-    names = (", ".join(members.values()) for members in (was, now))
-    return [ColumnChange(ATTRIBUTES, new.name, *names, "texts from before have the attributes of then")]
+    before, after = (", ".join(members.values()) for members in (was, now))
+    return [ColumnChange(ATTRIBUTES, new.name, before, after, "texts from before have the attributes of then")]
 
 
 def _other_type(new: Column, was: Mapping[str, str], now: Mapping[str, str]) -> list[ColumnChange]:

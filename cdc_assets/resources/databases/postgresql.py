@@ -116,6 +116,11 @@ class Snapshot:
         return xid < self.xmin or (xid < self.xmax and xid not in self.xip)
 
 
+def _column(row: Sequence[Any]) -> CatalogueColumn:
+    _, _, name, type_, nullable, _, kind, number, missing, defaulted, comment, members, _ = row
+    return CatalogueColumn(name, type_, nullable, kind, number, missing, defaulted, comment, tuple(members))
+
+
 class PostgresDatabase:
     """One source database in a PostgreSQL server."""
 
@@ -141,7 +146,7 @@ class PostgresDatabase:
         return {
             table: CatalogueTable(
                 id=table,
-                columns=tuple(CatalogueColumn(row[2], row[3], row[4], *row[6:-2], tuple(row[-2])) for row in columns),
+                columns=tuple(_column(row) for row in columns),
                 primary_key=tuple(row[2] for row in sorted(columns, key=lambda row: row[5]) if row[5] >= 0),
                 generation=columns[0][-1],
             )
