@@ -110,6 +110,15 @@ class KafkaError(CdcAssetsError):
     """A Kafka cluster refused, failed, or did not answer within the deadline."""
 
 
+class TopicDeniedError(KafkaError):
+    """The login may not read one `topic` of those that were asked for; the others may be read."""
+
+    def __init__(self, topic: str, place: str) -> None:
+        self.topic = topic
+        way = "allow its login to read there (docs/how-to/kafka-login.md)"
+        super().__init__(f"topic {topic} at {place} may not be read: {way}")
+
+
 class DatabaseError(CdcAssetsError):
     """A source database cannot be reached, or refused what we asked of it."""
 

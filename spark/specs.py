@@ -138,7 +138,8 @@ class Column:
     text of the value that rows have which are older than the column; `defaulted`: the column has a default.
     `name` is the column's name in the lake. `field` is its name in events where that is another one, `formerly` are the
     names that it had in older events. `modes` is how the connector writes values, where it is not as ours do
-    (spark.types.modes). Of columns with one field, an event after `since` fills the newest that it fits.
+    (spark.types.modes). Of columns with one field, an event after `since` fills the newest that it fits. `members`: what an
+    enum or composite consists of (spark.schema.member_changes).
     """
 
     name: str
@@ -154,12 +155,13 @@ class Column:
     since: str = ""
     modes: str = ""
     dialect: str = "postgresql"
+    members: tuple[str, ...] = ()
 
     @classmethod
     def from_dict(cls, data: object) -> Column:
         """From its JSON object; unknown keys are refused."""
         known = dict(_check_keys(cls, data))
-        known["formerly"] = tuple(known.get("formerly", ()))
+        known |= {name: tuple(known.get(name, ())) for name in ("formerly", "members")}
         return _build(cls, known)
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
@@ -9,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_assets.cli.chosen_sources import complete_connector
+from cdc_assets.cli.exit_codes import report_errors
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
-from cdc_assets.errors import CdcAssetsError, ConnectError
+from cdc_assets.errors import CdcAssetsError, ConnectError, SparkRunError
 
 if TYPE_CHECKING:
     from cdc_assets.resources.connect import ConnectClient
 
+SPARK = "spark-connect"
 _STATES = {"pause": "paused", "resume": "running", "stop": "stopped"}
 
 Connectors = Annotated[list[str], typer.Argument(help="Connectors by name.", autocompletion=complete_connector)]
@@ -27,7 +31,7 @@ def restart(
     dry_run: DryRun = False,
     output: Output = Format.text,
 ) -> None:
-    """Restart what has FAILED of connectors, and wait until every task runs."""
+    """Restart what has FAILED of connectors, and wait until every task runs; `spark-connect` is the stack's own Spark."""
     from cdc_assets.connectors.apply import HELD
     from cdc_assets.connectors.first_snapshot import restart_connector
 
@@ -37,7 +41,29 @@ def restart(
         restart_connector(connect, name, everything=everything)
         connect.wait_running(name)
 
-    _each(connectors, "restart", act, dry_run=dry_run, output=output)
+    if SPARK in connectors:
+        with report_errors():
+            _restart_spark(dry_run=dry_run)
+    if others := [name for name in connectors if name != SPARK]:
+        _each(others, "restart", act, dry_run=dry_run, output=output)
+
+
+def _restart_spark(*, dry_run: bool) -> None:
+    """End the stack's own Spark with all that it works on: its supervisor starts it again."""
+    from cdc_assets import settings
+    from cdc_assets.stack.holder import supervisor_pid
+    from cdc_assets.stack.home import Home
+    from cdc_assets.stack.state import read_state
+
+    home = Home(settings.home())
+    state = read_state(home) if supervisor_pid(home) else None
+    pid = next((each.pid for each in state.components if each.name == SPARK), None) if state else None
+    if pid is None:
+        raise SparkRunError(f"the stack in {home.root} runs no Spark: ./cdc status; a server of yours is restarted where it runs")
+    if not dry_run:
+        # No SIGTERM: Spark would wait for a task that does not end.
+        os.kill(pid, signal.SIGKILL)
+    print(f"{SPARK}: process {pid} {'would be' if dry_run else 'was'} ended, and the supervisor starts it again: ./cdc status")
 
 
 def pause(connectors: Connectors, dry_run: DryRun = False, output: Output = Format.text) -> None:

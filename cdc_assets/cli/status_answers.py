@@ -13,7 +13,7 @@ from typing import Any
 
 from cdc_assets.cli.chosen_sources import chosen_sources
 from cdc_assets.cli.dagster_news import dagster_news
-from cdc_assets.cli.status_spark import foreign_spark
+from cdc_assets.cli.status_spark import foreign_spark, long_work
 from cdc_assets.errors import CdcAssetsError
 from cdc_assets.kinds import experimental_warnings
 from cdc_assets.resources.dagster_answers import DagsterAnswers
@@ -43,7 +43,7 @@ class Answers:
 def ask(*, tables: bool) -> Iterator[Callable[[], Answers]]:
     """Asks, and yields what waits for the answers. Of a registry that is broken no table is told."""
     with ThreadPoolExecutor(4, thread_name_prefix="status") as pool:
-        news, spark = pool.submit(dagster_news), pool.submit(foreign_spark)
+        news, spark = pool.submit(dagster_news), pool.submit(_spark)
         chains = pool.submit(_chains) if tables else None
         checks = pool.submit(ask_checks) if tables else None
 
@@ -60,6 +60,10 @@ def ask(*, tables: bool) -> Iterator[Callable[[], Answers]]:
             )
 
         yield wait
+
+
+def _spark() -> list[dict[str, Any]]:
+    return [*foreign_spark(), *long_work()]
 
 
 def _chains() -> list[dict[str, Any]]:

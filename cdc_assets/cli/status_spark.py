@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from cdc_assets.errors import SparkRunError
 from cdc_assets.quantity import quantity
 from cdc_assets.resources.platform import Platform
 from cdc_assets.resources.spark_needs import foreign_facts, lacks_of
+from cdc_assets.resources.spark_work import RESTART, overlong_work
 from cdc_assets.stack.components.spark_cluster import WORKERS
 from cdc_assets.stack.resident import resident_bytes
 from cdc_assets.stack.state import HEALTHY, UNHEALTHY
@@ -44,6 +46,13 @@ def foreign_spark() -> list[dict[str, Any]]:
     alive = f"{quantity(len(facts.executors), 'executor')} alive, {quantity(facts.cluster.slots, 'task')} at a time"
     rows = [_row("spark (yours)", remote, told, health=health), _row("spark master (yours)", facts.cluster.master, alive)]
     return rows + [_row("executor (yours)", f"{executor.host} pid {executor.pid}", "") for executor in facts.executors]
+
+
+def long_work() -> list[dict[str, Any]]:
+    """Jobs that take far longer than their like."""
+    own = settings.is_of_stack(settings.lookup("CDC_SPARK_REMOTE") or "")
+    way = f": {RESTART} ends it" if own else ""
+    return [_row("  job of Spark", "", f"{told}{way}", health=UNHEALTHY) for told in overlong_work(time.time())]
 
 
 def _executors(worker: int) -> Iterator[dict[str, Any]]:

@@ -28,6 +28,7 @@ from cdc_assets import names
 from cdc_assets.errors import ON_PURPOSE, CdcAssetsError, DatabaseError
 from cdc_assets.kinds import kind_of
 from cdc_assets.reconcile import drill_down, lake, unordered_keys
+from cdc_assets.reconcile.causes import with_causes
 from cdc_assets.reconcile.lake import ComparedTable
 from cdc_assets.reconcile.lake_sums import sum_alone, sum_small
 from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
@@ -119,7 +120,7 @@ def compare_at_cut(
             in_lake = partial(_in_lake_or_why_not, source, cut, there)
             # Behind all sums in the pool: whoever waits for one waits for what has begun.
             results |= {names.table_name(w.compared.table): r for w, r in zip(works, pool.map(in_lake, works), strict=True)}
-    return results
+    return with_causes(platform, source, catalogue, results)
 
 
 def _in_lake_or_why_not(source: CapturedSource, cut: SourceCut, there: Carried, work: TableComparison) -> TableResult:

@@ -41,7 +41,7 @@ def down(compared: ComparedTable, task: Task, cut: SourceCut, result: TableResul
     per_bucket = max(1, max(result.source_rows or 0, result.silver_rows or 0) // max(1, result.buckets))
     looked_at = differing[: max(1, MAX_ROWS // per_bucket)]
     source = cut.key_hashes(table.id, text, looked_at, task.part)
-    lake = compared.platform.spark().run(lambda session, asked: job.key_hashes(session, asked, looked_at), task)
+    lake = compared.platform.spark().compare(lambda session, asked: job.key_hashes(session, asked, looked_at), task)
     settled = len(looked_at) == len(differing)
     if not text.keys:
         return _with_differences(result, _whole_rows(source, lake), Veil(table.sensitive), tuple(text.forms), settled=settled)
@@ -64,7 +64,7 @@ def of_keys(
     missing, extra = source - lake, lake - source
     keys = sorted({key for key, _ in (*missing, *extra)})
     shown = keys[:MAX_SHOWN]
-    answers = compared.platform.spark().run(lambda session, asked: job.suspects(session, asked, shown), task) if shown else {}
+    answers = compared.platform.spark().compare(lambda session, asked: job.suspects(session, asked, shown), task) if shown else {}
     rows = cut.texts(table.id, text, shown) if shown else {}
     hashes = dict([*source])
     duplicates = Counter(key for key, _ in lake.elements())

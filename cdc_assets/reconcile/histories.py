@@ -141,7 +141,7 @@ def _proven(
     again = _again(platform, source, table, history.folded, part)
     silver = names.silver_path(platform.lake, source, table)
     asked = history_proof.Proof(again, history.version, silver, silver_version)
-    found = platform.spark().run(history_proof.prove, asked)
+    found = platform.spark().compare(history_proof.prove, asked)
     return HistoryResult(
         table=_name(source, table),
         verdict=DIFFERENT if found.keys else NOT_COMPARED if found.not_folded else EQUAL,

@@ -56,7 +56,7 @@ def _sum_task(work: TableComparison, task: Task) -> LakeSum:
     from spark.reconcile import job
 
     started = time.monotonic()
-    ours = work.compared.platform.spark().run(job.digest, task)
+    ours = work.compared.platform.spark().compare(job.digest, task)
     return task, ours, time.monotonic() - started
 
 
@@ -71,7 +71,7 @@ def _sum_together(group: Sequence[tuple[TableComparison, Task]]) -> tuple[list[D
     from spark.reconcile.small_digests import digests
 
     started = time.monotonic()
-    found = group[0][0].compared.platform.spark().run(digests, [task for _, task in group])
+    found = group[0][0].compared.platform.spark().compare(digests, [task for _, task in group])
     return found, (time.monotonic() - started) / len(group)
 
 

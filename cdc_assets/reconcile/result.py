@@ -56,6 +56,7 @@ class TableResult(ComparisonResult):
     `method` is `two-step` where the source tells no exact moment: `suspects` were read again, `in_flight` are those that are
     neither cleared nor confirmed.
     `counted` are the source's rows by a statement of its own, and `set_aside` the records in quarantine that leave rows in doubt.
+    `causes` are what became of a type of a column that differs (cdc_assets.tables.old_members).
     Whichever way the rows were compared, no table is called equal against these figures (doubts_of_equality).
     """
 
@@ -73,6 +74,7 @@ class TableResult(ComparisonResult):
     suspects: int = 0
     in_flight: int = 0
     history: HistoryResult | None = None
+    causes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.equal and (doubts := doubts_of_equality(self)):
@@ -107,8 +109,9 @@ class TableResult(ComparisonResult):
         told = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "not told which"
         buckets = f"; {self.buckets_differing} of {quantity(self.buckets, 'bucket')}" if self.buckets else ""
         still = " still" if self.earlier else ""
+        cause = f"; cause: {'; '.join(self.causes)}" if self.causes else ""
         differ = "differs" if self.keys_differing == 1 else "differ"
-        return f"{quantity(self.keys_differing, 'key')}{still} {differ} {at}{part}: {told}{buckets}{left_out}"
+        return f"{quantity(self.keys_differing, 'key')}{still} {differ} {at}{part}: {told}{buckets}{left_out}{cause}"
 
 
 def doubts_of_equality(result: TableResult) -> list[str]:

@@ -117,7 +117,7 @@ def _range(compared: ComparedTable, state: SilverState, shares: int) -> KeyRange
     text = compared.text
     after = cursors.after(compared.source.name, names.table_name(compared.table), text.keys)
     asked = Next(text.spec, state.version, after, max(1, state.rows // shares))
-    return KeyRange(text.keys, after, compared.platform.spark().run(range_end, asked))
+    return KeyRange(text.keys, after, compared.platform.spark().compare(range_end, asked))
 
 
 def _two_ranges(compared: ComparedTable, state: SilverState, shares: int, rows: OwnOrderRows) -> TwoRanges:

@@ -16,6 +16,7 @@ from cdc_assets.errors import CdcAssetsError, DatabaseError
 from cdc_assets.kinds import kind_of
 from cdc_assets.reconcile import compare as exact
 from cdc_assets.reconcile import two_step
+from cdc_assets.reconcile.causes import with_causes
 from cdc_assets.reconcile.method import WHOLE_TABLES, ComparisonScope
 from cdc_assets.reconcile.result import TableResult, not_compared
 from cdc_assets.reconcile.unsent import forget_equal_tables
@@ -60,7 +61,8 @@ def compare(
 
     catalogue = primary.tables([t.id for t in tables])
     asked = two_step.TwoStepSource(RowsNow(where, STATEMENT_TIMEOUT), carry, catalogue, scope.method.view)
-    return two_step.compare(platform, source, tables, asked, slices=scope.shares)
+    found = two_step.compare(platform, source, tables, asked, slices=scope.shares)
+    return with_causes(platform, source, catalogue, found)
 
 
 def compare_as_declared(

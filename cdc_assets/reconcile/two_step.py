@@ -196,7 +196,7 @@ class _Table:
         task = self._task(text)
         if known is not None:
             return self._look_at(text, task, range(BUCKETS), known)
-        ours = self.platform.spark().run(job.digest, task)
+        ours = self.platform.spark().compare(job.digest, task)
         differing = sorted(b for b in {*theirs, *ours} if theirs.get(b) != ours.get(b))
         look = self._look_at(text, task, differing) if differing else _Look()
         # Buckets that differ were read again: the rows are those that were compared.
@@ -213,7 +213,7 @@ class _Table:
         if known is not None:
             self._few_enough()
         theirs = self.now.key_hashes(self.table.id, text, buckets, self.part)
-        ours = self.platform.spark().run(lambda session, asked: job.key_hashes(session, asked, buckets), task)
+        ours = self.platform.spark().compare(lambda session, asked: job.key_hashes(session, asked, buckets), task)
         silver = ours.total()
         if known is not None:
             ours = type(ours)({(key, value): n for (key, value), n in ours.items() if known(key)})
@@ -239,7 +239,7 @@ class _Table:
         keys = sorted(suspects.pending)
         before = self.now.texts(self.table.id, text, keys)
         task = self._task(text)
-        held = self.platform.spark().run(lambda session, asked: job.suspects(session, asked, keys), task)
+        held = self.platform.spark().compare(lambda session, asked: job.suspects(session, asked, keys), task)
         after = self.now.texts(self.table.id, text, keys)
         known = self.now.key_filter(self.table.id)
         suspects.judge(before, held, after, [key for key in keys if known is not None and not known(key)])

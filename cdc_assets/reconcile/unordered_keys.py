@@ -60,7 +60,7 @@ def following(
     theirs, ours = after
     text = table.text
     end = table.rows.range_end(table.id, text, theirs, count)
-    held = sessions.run(range_end, Next(text.spec, version, ours, max(1, count // 2), by_text=True))
+    held = sessions.compare(range_end, Next(text.spec, version, ours, max(1, count // 2), by_text=True))
     key = text.in_own_order.declared
     return TwoRanges(KeyRange(key, theirs, end), KeyRange(key, ours, held))
 
@@ -70,7 +70,7 @@ def at_cut(sessions: SparkSessions, task: Task, table: OwnOrderTable, part: TwoR
     from spark.reconcile import job
 
     keys = {key for key, _ in in_range}
-    held = sessions.run(lambda session, asked: job.two_ranges(session, asked, sorted(keys), part.lake), task)
+    held = sessions.compare(lambda session, asked: job.two_ranges(session, asked, sorted(keys), part.lake), task)
     unseen = {key: values for key, values in held.values.items() if key not in keys}
     there = keys | table.rows.present(table.id, table.text, unseen)
     phantoms = Counter({row: copies for row, copies in held.ranged.items() if row[0] not in there})

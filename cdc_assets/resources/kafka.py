@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from cdc_assets.errors import KafkaError
+from cdc_assets.errors import KafkaError, TopicDeniedError
 from cdc_assets.quantity import quantity
 from cdc_assets.resources.kafka_client import ClientMaker
 from cdc_assets.resources.topic_state import Record, TopicState
@@ -125,7 +125,7 @@ class KafkaCluster:
             except KafkaException as error:
                 if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
                     raise self.clients.error(f"topic {name} at {self.bootstrap}", error.args[0]) from error
-                found = self._describe([name])[name]
+                found = self._await_description(name)
         if len(found.partitions) != partitions:
             raise KafkaError(
                 f"topic {name} at {self.bootstrap} has {quantity(len(found.partitions), 'partition')}, declared are "
@@ -133,6 +133,17 @@ class KafkaCluster:
             )
         self._apply_config(name, wanted)
         return False
+
+    def _await_description(self, name: str) -> Any:
+        """Of a topic that somebody has just made: the broker that is asked may learn of it a moment later."""
+        until = time.monotonic() + self._timeout
+        while (found := self._describe([name]).get(name)) is None:
+            if time.monotonic() > until:
+                raise KafkaError(
+                    f"topic {name} at {self.bootstrap} was made by others, and is not shown: look at the brokers' logs"
+                )
+            time.sleep(0.25)
+        return found
 
     def records(self, topic: str, ranges: Mapping[int, tuple[int, int]], *, deadline: float = 120.0) -> Iterator[Record]:
         """Every committed record of the offset ranges `{partition: (from, to)}`, in order within a partition.
@@ -148,6 +159,7 @@ class KafkaCluster:
         """The same of several topics in one read, each record with the name of its topic.
 
         Raises:
+            TopicDeniedError: the login may not read one of them.
             KafkaError: as for one.
         """
         from confluent_kafka import KafkaError as Code
@@ -170,6 +182,8 @@ class KafkaCluster:
                     error = message.error()
                     if error is not None and error.code() == Code._PARTITION_EOF:
                         continue
+                    if error is not None and error.name() == _NOT_ALLOWED and message.topic():
+                        raise TopicDeniedError(message.topic(), self.bootstrap)
                     if error is not None:
                         raise KafkaError(f"reading {told} at {self.bootstrap}: {error.str()}")
                     bounds = open_ranges.get((message.topic(), message.partition()))

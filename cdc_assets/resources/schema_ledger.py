@@ -36,7 +36,8 @@ def last_known(path: str, table: TableId, *, keyed: bool = True) -> CatalogueTab
         return None
     fields = {c.name: c.event_field for c in ledger.columns}
     columns = [
-        CatalogueColumn(c.name, c.source_type, c.nullable, c.kind, c.number, c.missing, c.defaulted) for c in ledger.of_source()
+        CatalogueColumn(c.name, c.source_type, c.nullable, c.kind, c.number, c.missing, c.defaulted, members=c.members)
+        for c in ledger.of_source()
     ]
     return CatalogueTable(table, tuple(columns), tuple(fields[key] for key in ledger.keys), ledger.generation)
 

@@ -10,11 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from cdc_assets.errors import SparkRunError
 from cdc_assets.resources.spark_needs import refuse_lacks
+from cdc_assets.resources.spark_work import note_work
+from cdc_assets.resources.table_lock import turn_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +33,8 @@ _RUNNING: dict[SparkSession, bool] = {}
 _ENDING = threading.Event()
 _TAG = f"cdc-{uuid4()}"
 _END_SECONDS, _END_PAUSE = 5.0, 0.2
+_COMPARISONS = "comparisons"
+_ENDED = "this process was told to end, so it asks Spark for nothing more"
 
 
 class SparkSessions:
@@ -70,11 +75,32 @@ class SparkSessions:
                 raise
         return self._run(job, spec)
 
+    def compare(self, job: Callable[[SparkSession, Any], Result], spec: Any) -> Result:
+        """As `run`, for which the chain does not wait: one such job of a home at a time, with a slot less than the server has.
+
+        Three comparisons of large rows held both slots, and every fold waited for them (ADR 134).
+
+        Raises:
+            SparkRunError: as `run`.
+        """
+        from spark.delta.plans import leave_a_slot
+
+        @wraps(job)
+        def beside_the_chain(session: SparkSession, asked: Any) -> Result:
+            leave_a_slot(session)
+            return job(session, asked)
+
+        try:
+            with turn_of(_COMPARISONS, _ENDING):
+                return self.run(beside_the_chain, spec)
+        except InterruptedError as error:
+            raise SparkRunError(f"{_ENDED}: {error}") from error
+
     def _run(self, job: Callable[[SparkSession, Any], Result], spec: Any) -> Result:
         from spark.delta.failures import is_lost_session
 
         for attempt in range(1, _SESSIONS + 1):
-            with self.session() as session:
+            with self.session() as session, note_work(job, spec):
                 try:
                     return job(session, spec)
                 except Exception as error:
@@ -95,7 +121,7 @@ class SparkSessions:
         for number in range(_TASK_SESSIONS):
             try:
                 session = self._open_complete(task_session_id(number))
-                with _active(session, is_shared=True):
+                with _active(session, is_shared=True), note_work(job, spec):
                     try:
                         return job(session, spec)
                     finally:
@@ -174,7 +200,7 @@ def _active(session: SparkSession, *, is_shared: bool = False) -> Iterator[None]
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     if _ENDING.is_set():
-        raise SparkRunError("this process was told to end, so it asks Spark for nothing more")
+        raise SparkRunError(_ENDED)
     if is_shared:
         session.addTag(_TAG)
     _RUNNING[session] = is_shared

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,19 +40,40 @@ def table_lock(layer: str, source: str, table: str, *, deadline: float = 900.0, 
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     until = time.monotonic() + deadline
     try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    holder = path.read_text(encoding="ascii") or "unknown"
-                    raise TableBusyError(
-                        f"{layer}/{source}/{table} is held by process {holder} for more than {deadline:.0f} s"
-                    ) from None
-                time.sleep(_POLL_SECONDS)
+        while not _is_taken(descriptor):
+            if time.monotonic() > until:
+                holder = path.read_text(encoding="ascii") or "unknown"
+                raise TableBusyError(f"{layer}/{source}/{table} is held by process {holder} for more than {deadline:.0f} s")
+            time.sleep(_POLL_SECONDS)
         os.ftruncate(descriptor, 0)
         os.write(descriptor, str(os.getpid()).encode())
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
+def turn_of(kind: str, ended: threading.Event) -> Iterator[None]:
+    """One at a time of what this home does of a kind; whoever holds it is waited for, however long.
+
+    Raises:
+        InterruptedError: `ended` was set meanwhile.
+    """
+    folder = settings.home() / "locks"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(folder / f"{kind}.turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while not _is_taken(descriptor):
+            if ended.wait(_POLL_SECONDS):
+                raise InterruptedError(f"it waited for its turn among {kind}")
         yield
     finally:
         os.close(descriptor)

@@ -17,7 +17,17 @@ def source_columns(source: BaseSource, table: Table, found: CatalogueTable) -> t
     accepted = frozenset(table.accept_inexact)
     return tuple(
         Column(
-            c.name, c.type, c.nullable, c.kind, c.name in accepted, c.number, c.missing, c.defaulted, modes=modes, dialect=dialect
+            c.name,
+            c.type,
+            c.nullable,
+            c.kind,
+            c.name in accepted,
+            c.number,
+            c.missing,
+            c.defaulted,
+            modes=modes,
+            dialect=dialect,
+            members=c.members,
         )
         for c in found.columns
         if c.name not in table.except_column_list

@@ -85,7 +85,7 @@ def test_rows_at_the_cut_are_counted_where_bronze_speaks_for_silver(monkeypatch:
     row = ("1;", 7)
     source, ours = (Counter([row]), Counter[Any]()) if in_bronze else (Counter[Any](), Counter([row]))
     answer = Suspect(7 if in_bronze else None, {"id": "1"} if in_bronze else None, None if in_bronze else {"id": "1"}, True, 1)
-    spark = SimpleNamespace(run=lambda *_: {"1;": answer})
+    spark = SimpleNamespace(compare=lambda *_: {"1;": answer})
     platform: Any = SimpleNamespace(spark=lambda: spark)
     compared: Any = SimpleNamespace(platform=platform, text=TEXT, table=SimpleNamespace(id=TableId("s", "t"), sensitive=()))
     cut: Any = SimpleNamespace(texts=lambda *_: {"1;": {"id": "1"}} if in_bronze else {})

@@ -12,7 +12,7 @@ import pytest
 
 from cdc_assets.defs.assets import mirrors
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.errors import CaughtUpTimeoutError, TableFailuresError
+from cdc_assets.errors import CaughtUpTimeoutError, TableFailuresError, TopicDeniedError
 from cdc_assets.registry.models import Source
 from cdc_assets.resources.platform import Platform
 from cdc_assets.volumetry import caught_up, chain_status, log_position
@@ -86,6 +86,27 @@ def test_a_connector_that_does_not_run_is_waited_for(source: Source, mirror: Mir
         carry_to_lake(Platform(), source, deadline=1, say=said.append)
     assert not isinstance(ended.value, TopicsStandError)
     assert {*said} == {"connector shop-mirror is STOPPED: ./cdc resume shop-mirror"}
+
+
+def test_a_topic_that_may_not_be_read_is_named_at_once(source: Source, mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whoever waits, who reads by the mirror's login: no minute is needed to know it."""
+
+    class Denying(FakeKafka):
+        def records_of(self, topics: Any, *, deadline: float = 0) -> Any:
+            if BAD in topics:
+                raise TopicDeniedError(BAD, self.bootstrap)
+            return super().records_of(topics, deadline=deadline)
+
+    core = Denying({name: FakeTopic("id", {0: [RECORD] * 3}) for name in (GOOD, BAD)})
+    monkeypatch.setattr(Platform, "core_kafka", lambda *_: core)
+    monkeypatch.setattr(log_position, "_TOLD_SECONDS", 900.0)
+    said: list[str] = []
+    with pytest.raises(TopicsStandError) as stands:
+        carry_to_lake(Platform(), source, deadline=30, say=said.append)
+    assert (stands.value.topics, stands.value.position.offsets) == ({BAD}, {f"core.{GOOD}": {0: 3}})
+    assert (
+        said[0] == f"shop: topic {BAD} at fake:9092 may not be read: allow its login to read there (docs/how-to/kafka-login.md)"
+    )
 
 
 def test_one_that_goes_on_slowly_does_not_stand(source: Source, mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:

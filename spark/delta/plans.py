@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from spark.delta.cluster import cluster_of
 from spark.delta.topic_commits import CommittedTopic
 
 # Interpreted, a cycle of 20,000 events over 60,000 rows takes 0.81 of the time, one of 60,000 still 0.87, but a first load of
@@ -21,6 +22,7 @@ ROWS_UP_TO = 250_000
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 _OPEN_COST = "spark.sql.files.openCostInBytes"
+_TASKS_OF_A_STAGE = ("spark.sql.shuffle.partitions", "spark.sql.files.maxPartitionNum")
 
 
 def suit(session: SparkSession, *, events: int, rows: int = 0) -> None:
@@ -43,6 +45,24 @@ def spread(session: SparkSession, rows: int) -> None:
         session.conf.set(_OPEN_COST, 64 << 10)
     else:
         session.conf.unset(_OPEN_COST)
+
+
+def leave_a_slot(session: SparkSession) -> None:
+    """Before a session's job for which nobody waits: its stages are cut into fewer tasks than the server runs at a time.
+
+    A union has the tasks of all its parts: what works long on each row asks `in_spare_slots` besides.
+    """
+    for name in _TASKS_OF_A_STAGE:
+        session.conf.set(name, _spare_slots(session))
+
+
+def in_spare_slots(rows: DataFrame) -> DataFrame:
+    """The rows, worked on by fewer tasks than the server runs at a time."""
+    return rows.coalesce(_spare_slots(rows.sparkSession))
+
+
+def _spare_slots(session: SparkSession) -> int:
+    return max(1, cluster_of(session).slots - 1)
 
 
 def rows_at_most(topics: Iterable[CommittedTopic]) -> int:

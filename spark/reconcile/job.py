@@ -83,11 +83,15 @@ def digest(session: SparkSession, task: Task) -> Digest:
 def sum_buckets(rows: DataFrame, *more: str) -> list[Row]:
     """By bucket, and by `more` columns: the rows, those that are hidden, and the sums of both halves of their hashes."""
     # A column's name alone would be looked up by a call to the server.
-    grouped = rows.groupBy(*map(sf.col, (*more, "bucket"))).agg(
-        sf.count("*").alias("rows"),
-        sf.count_if("hidden").alias("hidden"),
-        sf.sum(sf.shiftright("hash", LOW_BITS)).alias("high"),
-        sf.sum(sf.col("hash").bitwiseAND(sf.lit((1 << LOW_BITS) - 1))).alias("low"),
+    grouped = (
+        plans.in_spare_slots(rows)
+        .groupBy(*map(sf.col, (*more, "bucket")))
+        .agg(
+            sf.count("*").alias("rows"),
+            sf.count_if("hidden").alias("hidden"),
+            sf.sum(sf.shiftright("hash", LOW_BITS)).alias("high"),
+            sf.sum(sf.col("hash").bitwiseAND(sf.lit((1 << LOW_BITS) - 1))).alias("low"),
+        )
     )
     return grouped.collect()
 
@@ -213,7 +217,7 @@ def _display_row(at: AtCut, row: Mapping[str, Any]) -> Texts:
 
 def _rows_at_cut(at: AtCut, rows: DataFrame, *more: Expression) -> DataFrame:
     """Of these rows at the cut: key text, hash, bucket, and `more`. Rows of silver that the cut does not see come from bronze."""
-    text, columns = at.row_text, (*row_columns(at), *more)
+    text, columns, rows = at.row_text, (*row_columns(at), *more), plans.in_spare_slots(rows)
     if not at.spec.keys:
         return rows.select(*columns)
     shown = rows.where("hidden").select(text.key().alias("key")).distinct()
@@ -223,7 +227,7 @@ def _rows_at_cut(at: AtCut, rows: DataFrame, *more: Expression) -> DataFrame:
     held = at.session.createDataFrame([(k,) for k in keys], "key string")
     again = at.from_bronze(keys).where(sf.col("_cdc_op").isNotNull())
     rest = rows.select(*columns).join(sf.broadcast(held), "key", "left_anti")
-    return rest.unionByName(again.select(*columns))
+    return plans.in_spare_slots(rest.unionByName(again.select(*columns)))
 
 
 def row_columns(at: AtCut) -> tuple[Expression, ...]:

@@ -99,6 +99,10 @@ class ColumnLedger:
         """Columns in which rows at or below a position may lack a value: {column: position}."""
         return {c.column: e.after for e in self.history for c in e.changes if c.unfilled}
 
+    def changes_of(self, *kinds: str) -> list[tuple[ColumnChange, str]]:
+        """The changes of these kinds, oldest first, each with the position that it lies after."""
+        return [(change, entry.after) for entry in self.history for change in entry.changes if change.kind in kinds]
+
     def renewals(self) -> list[str]:
         """Per time that the source's table became another one, or lost partitions, a position that all rows from before are at or
         below."""

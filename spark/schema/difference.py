@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from spark.errors import RebuildNeededError, SchemaMismatchError
 from spark.schema.column_ledger import DROPPED, DROPPED_NUMBER, ColumnChange
+from spark.schema.member_changes import member_changes
 from spark.schema.policy import EVOLVE, HALT, IGNORE, SchemaChangePolicy, rebuild_command
 from spark.schema.side_columns import side_name
 from spark.specs import Column, SilverSpec
@@ -154,6 +155,7 @@ def _compare(answer: SchemaPlan, old: Column, new: Column, policy: SchemaChangeP
         _stop(policy.nullability, "nullability", old.name, _null(old), _null(new), spec)
         answer.changes.append(ColumnChange("nullability", old.name, _null(old), _null(new), "silver takes NULL in either case"))
     if was == now:
+        answer.changes.extend(member_changes(old, merged))
         answer.columns.append(merged)
     elif _wider(was, now):
         _widen(answer, old, merged, policy, spec)
@@ -199,8 +201,10 @@ def _rename(
     fields = (*old.formerly, old.event_field)
     # Spark cannot keep two columns apart whose names differ by case only.
     if policy.rename == IGNORE or old.name.lower() == new.name.lower():
-        answer.columns.append(replace(new, name=old.name, field=new.name, formerly=fields))
+        still = replace(new, name=old.name, field=new.name, formerly=fields)
+        answer.columns.append(still)
         answer.changes.append(ColumnChange("rename", old.name, old.name, new.name, f"still {old.name} in the lake"))
+        answer.changes.extend(member_changes(old, still))
         return
     if lake_type(old).name != lake_type(new).name:
         raise RebuildNeededError(
@@ -220,6 +224,7 @@ def _rename(
     used_again = old.name in {c.name for c in spec.columns}
     done = f"{old.name} is another column now" if used_again else f"{old.name} is kept, and no longer filled"
     answer.changes.append(ColumnChange("rename", new.name, old.name, new.name, done))
+    answer.changes.extend(member_changes(old, taking))
 
 
 def _keep(answer: SchemaPlan, known: Sequence[Column], taken: set[str], policy: SchemaChangePolicy, spec: SilverSpec) -> None:

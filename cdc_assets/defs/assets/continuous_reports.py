@@ -19,12 +19,11 @@ from cdc_assets.continuous.silver_pass import FoldedTable
 from cdc_assets.continuous.source_work import CarriedPass
 from cdc_assets.defs.assets.bronze import metadata_of_append
 from cdc_assets.defs.assets.silver import metadata_of_fold
-from cdc_assets.defs.checks import quarantine_count
-from cdc_assets.defs.checks.result import check_result, evaluation_of
+from cdc_assets.defs.checks.quarantine_count import quarantine_evaluation
+from cdc_assets.defs.checks.result import evaluation_of
 from cdc_assets.defs.checks.schema import schema_result
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.told_changes import AssetEvent, Event, change_event, silver_version
-from cdc_assets.quarantine.quarantined_records import quarantine_records
 from cdc_assets.registry.base_table import Table
 from cdc_assets.registry.models import BaseSource
 
@@ -97,9 +96,7 @@ class ContinuousReports:
         if now - self._told.get(place, -CHECKS_SECONDS) < CHECKS_SECONDS:
             return
         self._told[place] = now
-        key = quarantine_count.quarantine_key(self._source, table)
-        records = quarantine_records(self._lake, self._source, table)
-        yield evaluation_of(check_result(key, *quarantine_count.evidence(self._source, table, records)))
+        yield quarantine_evaluation(self._lake, self._source, table)
         yield evaluation_of(schema_result(self._lake, self._source, table))
 
 

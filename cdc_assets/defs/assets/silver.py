@@ -13,6 +13,7 @@ import dagster as dg
 from cdc_assets import names
 from cdc_assets.bronze.copies import take_out_copies
 from cdc_assets.defs.assets.table_step import TableMetadata, table_step
+from cdc_assets.defs.checks.quarantine_count import quarantine_evaluation
 from cdc_assets.defs.checks.schema import schema_news
 from cdc_assets.defs.keys import asset_key
 from cdc_assets.defs.told_changes import silver_version
@@ -54,8 +55,11 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
             context.log.info("bronze of source %s holds nothing yet", source.name)
             return
         refusals: dict[TableId, str] = {}
+        set_aside: list[Table] = []
         try:
             for table, results in fold_others(platform, source, tables, catalogue, committed.version, context.log.info):
+                if results[0].detail.get("quarantined"):
+                    set_aside.append(table)
                 yield table, metadata_of_fold(platform.lake, source, table, catalogue[table.id], results)
         except TableFailuresError as error:
             failed = [table for table in tables if names.table_name(table) in error.failures]
@@ -64,6 +68,9 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
         finally:
             for event in schema_news(context.instance, platform.lake, source, tables, refusals):
                 context.instance.report_runless_asset_event(event)
+            for table in set_aside:
+                # Its check has a rhythm of its own, and the table is red from now on.
+                context.instance.report_runless_asset_event(quarantine_evaluation(platform.lake, source, table))
 
     return silver
 

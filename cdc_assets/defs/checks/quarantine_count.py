@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from cdc_assets import names
-from cdc_assets.defs.checks.result import check_result
+from cdc_assets.defs.checks.result import check_result, evaluation_of
 from cdc_assets.defs.checks.table_checks import Checks, table_checks
 from cdc_assets.defs.keys import key_of_check
 from cdc_assets.quantity import quantity
@@ -26,6 +26,12 @@ NAME = "quarantine_empty"
 def quarantine_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
     """The key of the table's check."""
     return key_of_check(NAME, "silver", source, table)
+
+
+def quarantine_evaluation(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckEvaluation:
+    """What the check says of one table now, for who reports it beside the check's own step: whoever has set a record aside."""
+    records = quarantine_records(lake, source, table)
+    return evaluation_of(check_result(quarantine_key(source, table), *evidence(source, table, records)))
 
 
 def build_quarantine_checks(source: BaseSource) -> dg.AssetChecksDefinition:

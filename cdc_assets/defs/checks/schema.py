@@ -1,10 +1,11 @@
 """The check `schema` of a silver table: which schema it has since when, and whether rows wait for a value.
 
 Red where no later run can fold the table: its columns and those of the source contradict each other, and the table stands until
-somebody does what the check says. A change by the table's policy is no fault. It warns as long as a column that was added
-with a default that the catalogue no longer tells has NULLs in rows from before, and as long as rows are left of a table that
-was dropped and made again. It warns where the table was folded by other rules than those of the registry, and a replay would
-make another table. It also warns of a table that is declared portable, and that some readers cannot read.
+somebody does what the check says. A change by the table's policy is no fault. It warns as long as a column that was added with
+a default that the catalogue no longer tells has NULLs in rows from before, as long as rows are left of a table that was dropped
+and made again, and as long as rows have labels that their enum has renamed or lost (cdc_assets.tables.old_members). It warns
+where the table was folded by other rules than those of the registry, and a replay would make another table. It also warns of a
+table that is declared portable, and that some readers cannot read.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from cdc_assets.registry.identifiers import TableId
 from cdc_assets.registry.models import BaseSource
 from cdc_assets.resources.schema_ledger import ledger_of, rows_up_to, rows_without_value
 from cdc_assets.shown_text import in_markdown, lines_in_markdown
+from cdc_assets.tables.old_members import rows_with_old_members
 from cdc_assets.tables.portability import portability_findings
 from cdc_assets.tables.replay_offer import replay_offer
 from spark.schema.column_ledger import ColumnLedger, diff, place_of
@@ -53,7 +55,7 @@ def schema_result(lake: str, source: BaseSource, table: Table, refusal: str = ""
     if refusal:
         return check_result(key, False, f"silver stands, no run can fold it: {refusal}", _metadata(ledger))
     found = [*_rows_from_before(source, table, path, ledger), *filter(None, [replay_offer(lake, source, table, ledger)])]
-    found += portability_findings(lake, source, table)
+    found += [*rows_with_old_members(source, table, path, ledger), *portability_findings(lake, source, table)]
     last = ledger.history[-1]
     what = "; ".join(found) or f"schema {last.version} since {last.at}: {'; '.join(diff(last))}"
     return check_result(key, not found, what, _metadata(ledger), severity=WARN)

@@ -23,7 +23,8 @@ class CatalogueColumn:
     generated column, which the log does not have; else MariaDB's character set, or what a type is that is not PostgreSQL's
     own (or an array's element): enum, composite, domain, range, multirange, base, fixed. `number` is attnum, which a rename
     keeps; `missing` the text of what rows have that are older than the column; `defaulted`: it has a default.
-    `comment` is what the database says of it, for people: another one is no change.
+    `comment` is what the database says of it, for people: another one is no change. `members` are an enum's labels in
+    their order, or a composite's attributes, as `number=name` (spark.schema.member_changes).
     """
 
     name: str
@@ -34,6 +35,7 @@ class CatalogueColumn:
     missing: str | None = None
     defaulted: bool = False
     comment: str = field(default="", compare=False)
+    members: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,8 @@ SELECT n.nspname, c.relname, a.attname, base.type, NOT a.attnotnull AS nullable,
        COALESCE(array_position((i.indkey::int2[])[0:i.indnkeyatts - 1], a.attnum), -1) AS key_position,
        CASE WHEN a.attgenerated <> '' THEN 'generated' ELSE base.kind END AS kind, a.attnum,
        COALESCE((a.attmissingval::text::text[])[1], parts.missing) AS missing, a.atthasdef AND a.attgenerated = '' AS defaulted,
-       COALESCE(col_description(c.oid, a.attnum), '') AS comment, c.oid::text || coalesce(':' || parts.listed, '')
+       COALESCE(col_description(c.oid, a.attnum), '') AS comment, base.members,
+       c.oid::text || coalesce(':' || parts.listed, '')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
@@ -60,7 +61,13 @@ CROSS JOIN LATERAL (
     FROM resolved r JOIN pg_type t ON t.oid = r.typbasetype WHERE r.typtype = 'd'
   ) SELECT type, CASE WHEN own.oid >= 16384 THEN CASE own.typtype WHEN 'e' THEN 'enum' WHEN 'c' THEN 'composite'
       WHEN 'd' THEN 'domain' WHEN 'r' THEN 'range' WHEN 'm' THEN 'multirange'
-      ELSE CASE WHEN own.typlen > 0 THEN 'fixed' ELSE 'base' END END ELSE '' END AS kind
+      ELSE CASE WHEN own.typlen > 0 THEN 'fixed' ELSE 'base' END END ELSE '' END AS kind,
+      CASE own.typtype
+        WHEN 'e' THEN ARRAY(SELECT e.oid || '=' || e.enumlabel FROM pg_enum e
+          WHERE e.enumtypid = own.oid ORDER BY e.enumsortorder)
+        WHEN 'c' THEN ARRAY(SELECT m.attnum || '=' || m.attname FROM pg_attribute m
+          WHERE m.attrelid = own.typrelid AND m.attnum > 0 AND NOT m.attisdropped ORDER BY m.attnum)
+        ELSE '{{}}' END AS members
     FROM resolved JOIN pg_type found ON found.oid = resolved.oid
     JOIN pg_type own ON own.oid = CASE WHEN found.typcategory = 'A' THEN found.typelem ELSE found.oid END
     WHERE resolved.typtype <> 'd'
@@ -109,6 +116,11 @@ class Snapshot:
         return xid < self.xmin or (xid < self.xmax and xid not in self.xip)
 
 
+def _column(row: Sequence[Any]) -> CatalogueColumn:
+    _, _, name, type_, nullable, _, kind, number, missing, defaulted, comment, members, _ = row
+    return CatalogueColumn(name, type_, nullable, kind, number, missing, defaulted, comment, tuple(members))
+
+
 class PostgresDatabase:
     """One source database in a PostgreSQL server."""
 
@@ -134,7 +146,7 @@ class PostgresDatabase:
         return {
             table: CatalogueTable(
                 id=table,
-                columns=tuple(CatalogueColumn(row[2], row[3], row[4], *row[6:-1]) for row in columns),
+                columns=tuple(_column(row) for row in columns),
                 primary_key=tuple(row[2] for row in sorted(columns, key=lambda row: row[5]) if row[5] >= 0),
                 generation=columns[0][-1],
             )

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Mapping
 from functools import cached_property
@@ -18,12 +19,14 @@ from typing import TYPE_CHECKING
 import psutil
 from typing_extensions import override
 
+from cdc_assets.quantity import quantity
 from cdc_assets.stack.components.base import Component
 from cdc_assets.stack.components.grpc_channel import local_channel
 from cdc_assets.stack.components.java_files import write_log4j, write_properties
 from cdc_assets.stack.components.jmx import SPARK, SPARK_CONF, jmx_address, jmx_options, jmx_ports
 from cdc_assets.stack.components.spark_cluster import MASTER, WORKERS, driver_conf, master_url
 from cdc_assets.stack.components.spark_java import OPENS, lake_conf, spark_jars, store_variables
+from cdc_assets.stack.components.spark_tasks import REAPER, lingering_tasks
 from cdc_assets.stack.errors import NotReadyError
 from cdc_assets.stack.home import private_folder, read_json, write_private
 from cdc_assets.stack.identity import wrap
@@ -170,13 +173,16 @@ class SparkConnect(Component):
             "spark.sql.warehouse.dir": str(self.data / "warehouse"),
             "spark.sql.catalogImplementation": "in-memory",
             "spark.python.daemon.module": f"{small_tables.__name__}.daemon",
+            **REAPER,
             **self._of_executors(),
             **(SPARK_CONF if self.site.jmx else {}),
         }
 
     def _of_executors(self) -> dict[str, str]:
         if self.site.is_standalone:
-            return {"spark.executor.extraClassPath": ":".join(map(str, spark_jars(self.site)))}
+            # An executor whose task does not end is ended by Spark itself; in one JVM that would be the server.
+            own = {"spark.task.reaper.killTimeout": "120s"}
+            return {**own, "spark.executor.extraClassPath": ":".join(map(str, spark_jars(self.site)))}
         # The one executor is in this process: silent for 120 s, the default, it was taken for lost, with all checkpoints.
         return {"spark.network.timeout": "1200s"}
 
@@ -197,6 +203,12 @@ class SparkConnect(Component):
             call(_version_request(), timeout=self.answer_within, metadata=login)
         except grpc.RpcError as error:
             raise NotReadyError(f"{self.remote}: {error.code().name} {error.details()}") from error
+        if tasks := lingering_tasks(self.log, time.time()):
+            seconds = max(tasks.values())
+            raise NotReadyError(
+                f"{quantity(len(tasks), 'task')} whose end was asked for {seconds / 60:.0f} min ago still run, each within one "
+                "value, and hold slots: cdc restart spark-connect"
+            )
 
     @cached_property
     def _channel(self) -> grpc.Channel:

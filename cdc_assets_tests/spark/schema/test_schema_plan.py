@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -182,3 +182,44 @@ def test_the_ledger_survives_its_text() -> None:
         "~ w v -> w (rename: v is kept, and no longer filled)",
         "~ n numeric(6,2) -> numeric(9,2) (widen: rewritten)",
     ]
+
+
+MOOD = Column("m", "mood", kind="enum", number=4, members=("10=ok", "11=bad"))
+
+
+def label_changes(*members: str, **other: Any) -> list[tuple[str, str, str]]:
+    found = planned((ID, replace(MOOD, members=members, **other)), known=(ID, MOOD))
+    assert members in [c.members for c in found.columns]
+    return [(c.kind, c.was, c.now) for c in found.changes]
+
+
+def test_a_renamed_label_is_told_by_its_number() -> None:
+    assert label_changes("10=ok", "12=so", "11=bad") == []
+    assert label_changes("10=fine", "11=bad", "12=ok") == [("relabel", "ok", "fine")]
+    assert label_changes("10=bad", "11=ok") == [("relabel", "ok", "bad"), ("relabel", "bad", "ok")]
+    # The column is renamed by the same look.
+    assert label_changes("10=a=b", "11=bad", name="mm") == [("rename", "m", "mm"), ("relabel", "ok", "a=b")]
+
+
+def test_a_replaced_enum_is_told_with_the_labels_that_are_gone() -> None:
+    assert label_changes("20=ok", "21=bad") == [("relabel", "", "")]
+    assert label_changes("20=fine", "21=bad", source_type="mood2") == [("relabel", "ok", "")]
+
+
+def test_what_is_not_known_is_no_change_of_a_type() -> None:
+    """Of a table whose ledger is from before members were kept, and of another column of the name."""
+    assert [c.kind for c in planned((ID, MOOD), known=(ID, replace(MOOD, members=()))).changes] == []
+    assert [c.kind for c in planned((ID, replace(MOOD, members=("1=x",), number=5)), known=(ID, MOOD)).changes] == ["add"]
+    assert [c.kind for c in planned((ID, replace(MOOD, members=("1=x",))), known=(ID, replace(MOOD, number=None))).changes] == []
+
+
+def test_attributes_of_a_composite() -> None:
+    pair = Column("p", "pair", kind="composite", number=4, members=("1=a", "2=b"))
+    assert planned((ID, replace(pair, members=("1=a", "2=bb"))), known=(ID, pair)).changes == []
+    (change,) = planned((ID, replace(pair, members=(*pair.members, "3=c"))), known=(ID, pair)).changes
+    assert (change.kind, change.was, change.now) == ("attributes", "a, b", "a, b, c")
+
+
+def test_members_stay_in_the_ledger() -> None:
+    ledger = ColumnLedger((ID, MOOD))
+    assert ColumnLedger.from_text(ledger.to_text()) == ledger
