@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: in a wheel the folder `spark` is the package `cdc_assets.spark` (docs/adr/0055).
+"""What pyproject.toml cannot say: in a wheel the folder `spark` is the package `cdc_assets.spark` (docs/adr/archive/0055).
 
 The name `spark` belongs to nobody. A wheel that took it at the top level would hide a module of the user's, or be hidden by
 it. So the files go to another place, and their imports are written for it. An editable installation uses the folders as
@@ -42,7 +42,7 @@ class BuildPy(build_py):
 
 
 ENTRY_POINTS = {
-    "console_scripts": ["cdc = cdc_assets.cli:main"],
+    "console_scripts": ["cdc = cdc_assets.cli.cdc_command:main"],
     # Projects that have this package installed: `dg list components` shows cdc_assets.CdcSource.
     "dagster_dg_cli.registry_modules": ["cdc_assets = cdc_assets"],
 }

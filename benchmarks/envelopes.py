@@ -29,14 +29,14 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.paired import Took, took
 from cdc_assets_tests.support.lake.avro import framed, registry
 from cdc_assets_tests.support.lake.jvm import spark_connect
-from spark.bronze import job as bronze
-from spark.bronze.drafts import drafts
-from spark.bronze.slice import table_events
-from spark.delta import plans
-from spark.delta.session import connect
-from spark.silver import job as silver
-from spark.silver.changes import decode_changes
+from spark.bronze import append_job as bronze
+from spark.bronze.batch_records import drafts
+from spark.bronze.change_log import table_events
+from spark.silver import fold_job as silver
+from spark.silver.typed_changes import decode_changes
 from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
+from spark.table import spark_plans
+from spark.table.spark_session import connect
 
 DECODING = "decode, both"
 AT_MOST = {"debezium-json-schema": 1.6, "debezium-avro": 0.8}
@@ -209,7 +209,7 @@ def _timed(session: SparkSession, file: Path, lake: Path, form: str, schemas: Sc
     start = replace(asked, topics=(replace(topic, ranges={0: (0, first)}),), operation_id=uuid.uuid4().hex)
     bronze.append(session, start, lambda _: before)
     # As the jobs on so many events are executed.
-    plans.suit(session, events=events)
+    spark_plans.suit(session, events=events)
     told = replace(spec, schema_ids=ids)
     steps: tuple[tuple[str, Callable[[], object]], ...] = (
         ("decode for bronze", lambda: nowhere(drafts(records, [topic], {form: ids}).drop("key", "value", "headers"))),

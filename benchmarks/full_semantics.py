@@ -32,10 +32,10 @@ from benchmarks.paired import Took, ratios, took
 from benchmarks.spark_jobs import COLUMNS, events
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.lake.lake import KAFKA
-from spark.bronze import job as bronze
-from spark.delta.session import connect
-from spark.silver import job as silver
+from spark.bronze import append_job as bronze
+from spark.silver import fold_job as silver
 from spark.specs import BronzeSpec, SilverSpec, TopicRange
+from spark.table.spark_session import connect
 
 Work = Callable[[], object]
 AT_MOST = 1.25

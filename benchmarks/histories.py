@@ -33,7 +33,7 @@ from cdc_assets_tests.support.lake.both_writers import compare_writers
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.lake.lake import Lake
 from cdc_assets_tests.support.live.live_source import live_source
-from spark.delta.session import connect
+from spark.table.spark_session import connect
 
 WANTED = {*ACTS, "truncate", "add", "alter", "drop", "alter undone", "incremental", "blocking", "restart"}
 """What must have happened: statements, ends of transactions, DDL (`alter` is a wider type) and DDL undone, tables read again."""

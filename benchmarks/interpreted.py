@@ -2,7 +2,7 @@
 
 The silver job folds the same batches twice in one warmed-up Spark: with plans that are interpreted, and with plans that are
 compiled to Java first (whole-stage code generation); the one first that was second before. Prints JSON lines: seconds, seconds of
-processor time, and their ratios interpreted / compiled. The limits in spark/delta/plans.py were set by it (ADR 12).
+processor time, and their ratios interpreted / compiled. The limits in spark/table/spark_plans.py were set by it (ADR 12).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from benchmarks.full_semantics import Feed, Work, anew
 from benchmarks.paired import Took, ratios, took
 from benchmarks.spark_jobs import COLUMNS
 from cdc_assets_tests.support.lake.jvm import spark_connect
-from spark.delta import plans
-from spark.delta.session import connect
-from spark.silver import job as silver
+from spark.silver import fold_job as silver
 from spark.specs import SilverSpec
+from spark.table import spark_plans
+from spark.table.spark_session import connect
 
 MODES = {"interpreted": sys.maxsize, "compiled": -1}
 
@@ -60,7 +60,7 @@ def measure(chosen: argparse.Namespace, remote: str, folder: Path) -> None:
 
 def limited(up_to: int, work: Callable[..., object], *arguments: object) -> None:
     """The work, with every job above the limit compiled."""
-    with patch.multiple(plans, EVENTS_UP_TO=up_to, ROWS_UP_TO=up_to):
+    with patch.multiple(spark_plans, EVENTS_UP_TO=up_to, ROWS_UP_TO=up_to):
         work(*arguments)
 
 

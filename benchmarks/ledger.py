@@ -20,12 +20,12 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from benchmarks.spark_jobs import COLUMNS, Feed, client_settings, parse_arguments, timed
-from spark.bronze import job as bronze
-from spark.delta.session import connect
-from spark.ledger import job
-from spark.ledger.spec import LedgerSpec, LedgerTable
-from spark.silver import job as silver
+from spark.bronze import append_job as bronze
+from spark.proof import ledger_job
+from spark.proof.ledger_contract import LedgerSpec, LedgerTable
+from spark.silver import fold_job as silver
 from spark.specs import BronzeSpec, SilverSpec, TopicRange
+from spark.table.spark_session import connect
 
 
 def main() -> None:
@@ -67,7 +67,7 @@ def measure(chosen: argparse.Namespace, topics: list[str], admin: AdminClient, l
         at, login = chosen.bootstrap, chosen.login
         both = replace(ours, path=str(lake / "all"), tables=(table,))
         both = replace(both, core_bootstrap=at, core_login=login, lake_bootstrap=at, lake_login=login)
-        lakes, everything = timed(lambda: job.run(session, ours)), timed(lambda: job.run(session, both))
+        lakes, everything = timed(lambda: ledger_job.run(session, ours)), timed(lambda: ledger_job.run(session, both))
         shares = f"ledger: lake {lakes:6.2f} s ({lakes / run:4.0%})  all {everything:6.2f} s ({everything / run:4.0%})"
         print(f"{name:24} bronze+silver {run:6.2f} s  {shares}", flush=True)
 

@@ -16,12 +16,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cdc_assets.registry.models import Source
-from cdc_assets.registry_files.loader import load_source
+from cdc_assets.registry.loader import load_source
+from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.lake.long_rows import STEPS, LongRow
 from cdc_assets_tests.support.values.long_values import LONG
-from spark.delta.session import connect
+from spark.table.spark_session import connect
 
 AT_MOST, LEAST_SECONDS = 2.6, 1.0
 SOURCE = """

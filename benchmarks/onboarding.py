@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cdc_assets.onboarding.route import ROUTES
+from cdc_assets.capture.onboarding.onboarding_run import ROUTES
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.lake.lake import ID_V, Lake, values
 from cdc_assets_tests.support.live.live_binlog import LiveBinlog
@@ -164,7 +164,7 @@ def _database_part(live: LiveSource | LiveBinlog) -> Part | BinlogServer:
 def _folded(
     remote: str, root: Path, delivered: dict[str, Any], expected: dict[str, list[dict[str, Any]]], kind: str
 ) -> dict[str, str]:
-    from spark.delta.session import connect
+    from spark.table.spark_session import connect
 
     lake = Lake(connect(remote), root / "lake", form=("debezium-json", kind))
     for table in expected:

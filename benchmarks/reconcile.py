@@ -29,17 +29,18 @@ from pyspark.errors import PySparkException
 
 from benchmarks.reconcile_bank import ACCOUNTS_PER_SCALE, FIRST, Bank, bank
 from benchmarks.reconcile_damage import DAMAGES, accounts_of, planted
-from cdc_assets.volumetry.log_position import carry_to_lake
+from cdc_assets.capture.log_position import carry_to_lake
+from cdc_assets.clients.source_chain import Chain
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.live.small_chain import SmallChain
-from spark.delta.commits import Committed, Folded
-from spark.delta.session import connect
-from spark.dialects.hashing import SHARES
-from spark.reconcile.at_cut import Base
-from spark.reconcile.cut import Cut
-from spark.reconcile.job import Next, Task, digest, range_end, two_ranges
-from spark.reconcile.key_order import KeyRange
+from spark.proof.bucket_sums import Next, Task, digest, range_end, two_ranges
+from spark.proof.key_order import KeyRange
+from spark.proof.snapshot_cut import Cut
+from spark.proof.table_at_cut import Base
 from spark.specs import Column, SilverSpec
+from spark.table.commit_metadata import Committed, Folded
+from spark.table.spark_session import connect
+from spark.values.sql_dialects import SHARES
 
 
 def main() -> int:
@@ -73,7 +74,7 @@ def main() -> int:
 
 def _load(chain: SmallChain) -> None:
     started = time.monotonic()
-    carry_to_lake(chain.platform, chain.source, deadline=600)
+    carry_to_lake(Chain(chain.platform, chain.source), deadline=600)
     chain.advance(wait=False)
     print(json.dumps({"loaded_seconds": round(time.monotonic() - started, 1)}), flush=True)
 

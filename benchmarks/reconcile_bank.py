@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cdc_assets.stack.components.postgres import binary
+from cdc_assets.stack.components.postgres_server import binary
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_source import NAME, LiveSource, live_source
 from cdc_assets_tests.support.servers.mariadb_server import mariadb_server

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from deltalake import DeltaTable
 
-from cdc_assets import names
+from cdc_assets.registry import names
 from cdc_assets_tests.support.live.small_chain import SmallChain
 
 Found = dict[str, tuple[str, str]]

@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 from benchmarks.full_semantics import Feed
 from benchmarks.spark_jobs import COLUMNS, timed
 from cdc_assets_tests.support.lake.jvm import spark_connect
-from spark.delta.session import connect
-from spark.history import job as history
+from spark.silver import history_job as history
 from spark.specs import SilverSpec
+from spark.table.spark_session import connect
 
 CHUNK = 100_000
 

@@ -9,11 +9,11 @@
     rule 2 (no revival by what comes late or twice)        an event at or below the highest position folded in its partition
                                                            makes its key be folded again from all of bronze
     rule 5 (a key's update is a delete and a create)       is two events in Debezium, and two keys here
-    typed by the source's own types, kept with the table   the conversions of spark.types; the table's own columns are looked at
+    typed by the source's own types, kept with the table   the conversions of spark.values; the table's own columns are looked at
                                                            first; what does not fit stops the job, never becomes NULL
     killed, run again                                      the positions folded are in the metadata of the commit with the rows
 
-It is the first version of spark/silver/job.py, less what of it was for TOAST and tables without a key, with one Spark job
+It is the first version of spark/silver/fold_job.py, less what of it was for TOAST and tables without a key, with one Spark job
 fewer for a small batch. Reading the Delta log and the table's properties are the product's own: they are no semantics.
 """
 
@@ -27,16 +27,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark.bronze.slice import new_events, table_events
-from spark.delta import plans
-from spark.delta.commits import Committed, CommittedTopic, Folded, fold, silver_metadata
-from spark.delta.identifiers import quote, table_at
-from spark.delta.log import Commit, commit_of, fold_history, silver_folded
-from spark.delta.statement import execute
-from spark.silver import table as silver_table
-from spark.silver.changes import slot
+from spark.bronze.change_log import new_events, table_events
+from spark.silver import silver_table
+from spark.silver.typed_changes import slot
 from spark.specs import META, SilverSpec
-from spark.types.type_rules import lake_type
+from spark.table import spark_plans
+from spark.table.commit_history import Commit, commit_of, fold_history, silver_folded
+from spark.table.commit_metadata import Committed, CommittedTopic, Folded, fold, silver_metadata
+from spark.table.identifiers import quote, table_at
+from spark.table.spark_session import execute
+from spark.values.column_types import lake_type
 
 LOCAL_UP_TO = 20_000
 CORRUPT = "corrupt"
@@ -50,13 +50,13 @@ def run(session: SparkSession, spec: SilverSpec) -> Commit | None:
         return None
     # The same way of executing plans as the product's.
     news = _records(topics) - (_records(before.topics) if before else 0)
-    plans.suit(session, events=news, rows=plans.rows_at_most(topics.values()))
+    spark_plans.suit(session, events=news, rows=spark_plans.rows_at_most(topics.values()))
     operation_id = uuid.uuid4().hex
     metadata = silver_metadata(operation_id, Folded(committed.version, topics), {})
     if before is None:
         rows = newest_per_key(decoded(table_events(session, spec, committed.version), spec), spec, sf.lit(False))
         writer = silver_table.name_columns(rows.where("_cdc_op <> 'd'"), spec).write.format("delta").mode("error")
-        writer.options(**silver_table.properties(spec)).option("userMetadata", metadata).save(spec.path)
+        writer.options(**silver_table.table_properties(spec)).option("userMetadata", metadata).save(spec.path)
         return commit_of(session, spec.path, operation_id)
     _same_types(session, spec)
     changes = newest_per_key(decoded(new_events(session, spec, committed, before), spec), spec, _late(before))

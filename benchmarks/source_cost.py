@@ -24,17 +24,17 @@ from typing import Any
 
 import psutil
 
-from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.models import Source
-from cdc_assets.resources.databases.cuts import SourceCut, open_cut
-from cdc_assets.resources.platform import Platform
-from cdc_assets.tables.fold_specs import silver_spec
+from cdc_assets.chain.fold_specs import silver_spec
+from cdc_assets.clients.databases.source_cut import SourceCut, open_cut
+from cdc_assets.clients.platform import Platform
+from cdc_assets.registry.source_declaration import Source
+from cdc_assets.registry.table_declaration import Table
 from cdc_assets_tests.support.live.live_source import NAME
 from cdc_assets_tests.support.servers.mariadb_server import PASSWORD, mariadb_server
 from cdc_assets_tests.support.servers.own_server import own_server
-from spark.dialects.hashing import SHARES
-from spark.reconcile.key_order import Bound, KeyRange
-from spark.reconcile.row_text import RowText
+from spark.proof.key_order import Bound, KeyRange
+from spark.proof.row_text import RowText
+from spark.values.sql_dialects import SHARES
 
 _REST = "bid int, abalance int, filler char(84)"
 LOCALE = "en_US.UTF-8"

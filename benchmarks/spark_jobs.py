@@ -22,13 +22,12 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from benchmarks.bench.events import event_text, key_text
-from spark.bronze import job as bronze
-from spark.delta.session import connect
-from spark.kafka import offset_ranges as kafka_ranges
-from spark.kafka.librdkafka import librdkafka
-from spark.kafka.login import read_login
-from spark.silver import job as silver
+from spark.bronze import append_job as bronze
+from spark.events import offset_ranges as kafka_ranges
+from spark.events.kafka_login import librdkafka, read_login
+from spark.silver import fold_job as silver
 from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
+from spark.table.spark_session import connect
 
 COLUMNS = (
     Column("aid", "integer", False),

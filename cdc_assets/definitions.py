@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from cdc_assets import settings
-from cdc_assets.defs.code_location import build_code_location
-from cdc_assets.defs.user_definitions import add_user_definitions
-from cdc_assets.registry_files.loaded_copy import sources_to_define
+from cdc_assets.defs.code_location import add_user_definitions, build_code_location
+from cdc_assets.registry import settings
+from cdc_assets.registry.registry_copy import sources_to_define
 
 SOURCES = sources_to_define()
 

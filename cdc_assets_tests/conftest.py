@@ -86,7 +86,7 @@ def remote(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="session")
 def session(remote: str) -> Iterator[SparkSession]:
-    from spark.delta.session import connect
+    from spark.table.spark_session import connect
 
     session = connect(remote)
     yield session

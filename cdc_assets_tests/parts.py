@@ -30,7 +30,11 @@ _OWN = frozenset({"e2e", "mirroring", "stack"})
 def is_served(item: pytest.Item) -> bool:
     """Whether it starts a server or a JVM: by its mark, its fixtures, or its folder."""
     fixtures = getattr(item, "fixturenames", ())
-    return _folder(item.path) in _SERVED or item.get_closest_marker("service") is not None or not _STARTED.isdisjoint(fixtures)
+    return (
+        not _SERVED.isdisjoint(_folders(item.path))
+        or item.get_closest_marker("service") is not None
+        or not _STARTED.isdisjoint(fixtures)
+    )
 
 
 def parts_of(items: Iterable[pytest.Item]) -> dict[Path, str]:
@@ -44,7 +48,7 @@ def parts_of(items: Iterable[pytest.Item]) -> dict[Path, str]:
 def _part_of(item: pytest.Item) -> str:
     """By the fixtures that it asks for, itself or through others, or its folder."""
     fixtures = set(getattr(item, "fixturenames", ()))
-    if _folder(item.path) == HOSTILE:
+    if HOSTILE in _folders(item.path):
         return HOSTILE
     if fixtures & {STACK, "lakehouse"}:
         return STACK
@@ -55,5 +59,5 @@ def _part_of(item: pytest.Item) -> str:
     return BREAKING if item.path.parent.name in _OWN else REST
 
 
-def _folder(path: Path) -> str:
-    return path.relative_to(TESTS).parts[0] if TESTS in path.parents else ""
+def _folders(path: Path) -> tuple[str, ...]:
+    return path.parent.relative_to(TESTS).parts if TESTS in path.parents else ()

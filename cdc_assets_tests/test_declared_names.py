@@ -8,15 +8,14 @@ from textwrap import dedent
 import pytest
 from pydantic import ValidationError
 
-from cdc_assets import names
-from cdc_assets.connectors.capture import capture_config
-from cdc_assets.connectors.mirrormaker2 import mirror_config
-from cdc_assets.connectors.postgresql import temporary_config
-from cdc_assets.connectors.unchanged_value import settle, with_public_text
-from cdc_assets.registry.models import Source
-from cdc_assets.registry.unasked_source import UnaskedSource
-from cdc_assets.registry_files.errors import RegistryError
-from cdc_assets.registry_files.loader import load_source, load_sources
+from cdc_assets.capture.connectors.declared_connectors import capture_config
+from cdc_assets.capture.connectors.mirrormaker2 import mirror_config
+from cdc_assets.capture.connectors.postgresql_connector import temporary_config
+from cdc_assets.capture.connectors.setting_overrides import settle, with_public_text
+from cdc_assets.registry import names
+from cdc_assets.registry.errors import RegistryError
+from cdc_assets.registry.loader import load_source, load_sources
+from cdc_assets.registry.source_declaration import Source, UnaskedSource
 
 POSTGRESQL = {"kind": "postgresql", "host": "h", "dbname": "d", "user": "u", "password": {"secret": "s"}}
 FOUND = {

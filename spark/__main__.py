@@ -16,7 +16,7 @@ if __package__ in (None, ""):
     _root = _here
     while os.path.exists(os.path.join(_root, "__init__.py")):  # noqa: PTH110, PTH118
         _root = os.path.dirname(_root)  # noqa: PTH120
-    sys.path[:] = [_root, *(place for place in sys.path if os.path.realpath(place) != _here)]
+    sys.path[:] = [_root, *(folder for folder in sys.path if os.path.realpath(folder) != _here)]
 
 import argparse
 from collections.abc import Callable
@@ -44,17 +44,17 @@ def main(arguments: list[str] | None = None) -> int:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
-    from spark.delta.session import build_session, connect
     from spark.errors import SparkJobError
-    from spark.stream.job import settings
+    from spark.silver.stream_job import settings
+    from spark.table.spark_session import build_session, connect
 
     try:
-        work = _work(chosen.job, chosen.spec.read_text(encoding="utf-8"), chosen.trigger)
+        run_job = _work(chosen.job, chosen.spec.read_text(encoding="utf-8"), chosen.trigger)
         jars, more = [jar for jar in chosen.jars.split(",") if jar], settings() if chosen.job == "stream" else {}
         local = partial(build_session, "cdc", master=chosen.master, jars=jars, conf=more)
         session = connect(chosen.remote) if chosen.remote else local()
         try:
-            result = work(session)
+            result = run_job(session)
         finally:
             session.stop()
     except (SparkJobError, OSError, PySparkException, Py4JJavaError) as error:
@@ -67,14 +67,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _work(job: str, spec: str, trigger: str) -> Callable[[SparkSession], JobResult]:
     """The job with its spec, which is JSON."""
-    from spark.bronze import job as bronze
-    from spark.history import job as history
-    from spark.ledger import job as ledger
-    from spark.ledger.spec import LedgerSpec
-    from spark.silver import job as silver
-    from spark.specs import BronzeSpec, SilverSpec
-    from spark.stream import job as stream
-    from spark.stream.stream_spec import StreamSpec
+    from spark.bronze import append_job as bronze
+    from spark.proof import ledger_job as ledger
+    from spark.proof.ledger_contract import LedgerSpec
+    from spark.silver import fold_job as silver
+    from spark.silver import history_job as history
+    from spark.silver import stream_job as stream
+    from spark.specs import BronzeSpec, SilverSpec, StreamSpec
 
     if job == "stream":
         return partial(stream.run, spec=StreamSpec.from_json(spec), trigger=trigger, say=_print)

@@ -1,20 +1,85 @@
-"""What a job takes and gives: frozen dataclasses that travel as JSON.
+"""What a job takes and gives: frozen dataclasses that travel as JSON, with bronze's columns and the conditions on rows.
 
 A spec file of `spark-submit` and a spec built by the orchestrator are the same thing. Unknown keys are refused:
-a misspelt key would otherwise be a silently ignored wish.
+a misspelt key would otherwise be a silently ignored wish. Bronze's columns are said here alone: the table is made of them, and
+Dagster shows them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
 from spark.errors import SpecError
-from spark.kinds.envelopes import WHOLE_BEFORE
-from spark.kinds.record_marks import DEBEZIUM_UNAVAILABLE
-from spark.kinds.row_conditions import RowCondition, refuse_conditions
+from spark.record_formats import DEBEZIUM_UNAVAILABLE, WHOLE_BEFORE
+
+
+@dataclass(frozen=True)
+class RowCondition:
+    """A column has one of these values, or (`excluded`) none of them. Values are texts; None is NULL, a value like the others."""
+
+    column: str
+    values: tuple[str | None, ...]
+    excluded: bool = False
+
+    @classmethod
+    def from_dict(cls, data: Any) -> RowCondition:
+        """From its JSON object.
+
+        Raises:
+            SpecError: it is none.
+        """
+        try:
+            values = {**data, "values": tuple(data["values"])}
+            return cls(**values)
+        except (TypeError, KeyError) as error:
+            raise SpecError(f"a condition on rows has column, values and excluded; got {data!r}") from error
+
+    @property
+    def text(self) -> str:
+        """For people: `region in (EU, NULL)`."""
+        listed = ", ".join("NULL" if value is None else value for value in self.values)
+        return f"{self.column} {'not in' if self.excluded else 'in'} ({listed})"
+
+
+def conditions_text(conditions: Sequence[RowCondition]) -> str:
+    """All of them, for people."""
+    return " and ".join(condition.text for condition in conditions) or "all rows"
+
+
+def refuse_conditions(table: str, where: Sequence[RowCondition], columns: Sequence[str], refused: dict[str, bool]) -> None:
+    """Refuse conditions on columns that are not there, and together with rules (`refused`) that know no state of a row.
+
+    Raises:
+        SpecError: naming them.
+    """
+    if unknown := [condition.column for condition in where if condition.column not in columns]:
+        raise SpecError(f"table {table}: where: {unknown} are not among its columns {[*columns]}")
+    if where and (refusing := [name for name, holds in refused.items() if holds]):
+        raise SpecError(f"table {table}: where keeps rows by their values, which goes not together with {', '.join(refusing)}")
+
+
+BRONZE_COLUMNS: tuple[tuple[str, str, str], ...] = (
+    ("table", "string", "the table's short name: this asset is the rows of one table"),
+    ("topic", "string", "the lake's topic that the record was read from"),
+    ("partition", "int", "its partition"),
+    ("offset", "bigint", "its offset in the partition"),
+    ("timestamp", "timestamp", "when Kafka was given the record"),
+    ("headers", "array<struct<key:string,value:binary>>", "the record's headers, as they are in Kafka"),
+    ("key", "binary", "the record's key, as it is in Kafka"),
+    ("value", "binary", "the record's value, as it is in Kafka; null is a tombstone"),
+    ("op", "string", "c create, u update, d delete, r read by a snapshot, t truncate"),
+    ("position", "string", "orders the events of a key as text: epoch, place in the source's log, offset"),
+    ("tx_id", "string", "the source's transaction, as its connector names it"),
+    ("source_ts", "timestamp", "when the source committed"),
+    ("snapshot", "string", "the connector's word for a row of a snapshot"),
+    ("epoch", "int", "a number that rises when the source's positions or the topic begin again"),
+)
+BRONZE_NAMES = tuple(name for name, _, _ in BRONZE_COLUMNS)
+BRONZE_SCHEMA = ", ".join(f"{name} {type_}" for name, type_, _ in BRONZE_COLUMNS)
+
 
 T = TypeVar("T")
 Order = tuple[str, tuple[tuple[str, int], ...]]
@@ -38,8 +103,8 @@ def _decode(cls: type[T], text: str) -> dict[str, Any]:
     return _check_keys(cls, data)
 
 
-def _check_keys(cls: type[T], data: object) -> dict[str, Any]:
-    names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
+def _check_keys(cls: type[Any], data: object) -> dict[str, Any]:
+    names = [f.name for f in fields(cls)]
     if not isinstance(data, dict):
         raise SpecError(f"{cls.__name__} must be an object with {', '.join(names)}; got {data!r}")
     unknown = sorted(set(data) - set(names))
@@ -68,9 +133,9 @@ class JsonSpec:
 class TopicRange:
     """Offsets `[from, to)` per partition of one incarnation of one topic, and the form of its records.
 
-    `envelope` is a name of spark.kinds.envelopes, `connector` (the kind of source) one of spark.kinds.positions.
-    `schema_registry` is the address of the registry, for envelopes in Avro; `moved`: see spark.kafka.moved_offsets.
-    `event_time` is the field that says when an event happened (spark.bronze.event_times); empty: the envelope knows.
+    `envelope` is a name of spark.record_formats, `connector` (the kind of source) one of spark.record_formats.
+    `schema_registry` is the address of the registry, for envelopes in Avro; `moved`: see spark.events.moved_offsets.
+    `event_time` is the field that says when an event happened (spark.bronze.batch_records); empty: the envelope knows.
     """
 
     table: str
@@ -94,17 +159,17 @@ class TopicRange:
     @classmethod
     def from_dict(cls, data: object) -> TopicRange:
         """From its JSON object."""
-        known = dict(_check_keys(cls, data))
-        known["ranges"] = {int(p): (int(r[0]), int(r[1])) for p, r in known.get("ranges", {}).items()}
-        known["moved"] = {int(p): tuple((int(k), int(o)) for k, o in moves) for p, moves in known.get("moved", {}).items()}
-        return _build(cls, known)
+        values = dict(_check_keys(cls, data))
+        values["ranges"] = {int(p): (int(r[0]), int(r[1])) for p, r in values.get("ranges", {}).items()}
+        values["moved"] = {int(p): tuple((int(k), int(o)) for k, o in moves) for p, moves in values.get("moved", {}).items()}
+        return _build(cls, values)
 
 
 @dataclass(frozen=True)
 class BronzeSpec(JsonSpec):
     """One append of the records of several topics to one source's change log.
 
-    `login` is the path of a client.properties, where the job and Spark run (spark.kafka.login).
+    `login` is the path of a client.properties, where the job and Spark run (spark.events.kafka_login).
     """
 
     path: str
@@ -138,8 +203,9 @@ class Column:
     text of the value that rows have which are older than the column; `defaulted`: the column has a default.
     `name` is the column's name in the lake. `field` is its name in events where that is another one, `formerly` are the
     names that it had in older events. `modes` is how the connector writes values, where it is not as ours do
-    (spark.types.modes). Of columns with one field, an event after `since` fills the newest that it fits. `members`: what an
-    enum or composite consists of (spark.schema.member_changes).
+    (spark.values.handling_modes). Of columns with one field, an event after `since` fills the newest that it fits. `members`:
+    what an
+    enum or composite consists of (spark.silver.schema_difference).
     """
 
     name: str
@@ -160,9 +226,9 @@ class Column:
     @classmethod
     def from_dict(cls, data: object) -> Column:
         """From its JSON object; unknown keys are refused."""
-        known = dict(_check_keys(cls, data))
-        known |= {name: tuple(known.get(name, ())) for name in ("formerly", "members")}
-        return _build(cls, known)
+        values = dict(_check_keys(cls, data))
+        values |= {name: tuple(values.get(name, ())) for name in ("formerly", "members")}
+        return _build(cls, values)
 
     @property
     def event_field(self) -> str:
@@ -177,22 +243,26 @@ class SilverSpec(JsonSpec):
     `folded_limit` is the highest bronze version to fold; without it, everything that bronze has committed.
     `unavailable` is the connector's `unavailable.value.placeholder`: what stands for a value that an update did not
     change and the event does not hold; the default is Debezium's own.
-    `schema_changes` is what to do about changes of the source's schema (spark.schema.policy), `renamed` the columns {old: new}.
+    `schema_changes` is what to do about changes of the source's schema (spark.silver.schema_difference), `renamed` the columns
+    {old: new}.
     `deletes` is hard or soft (the row stays, with `_cdc_deleted`); `truncate` is apply, soft, ignore or halt.
     Records that cannot be folded go to the table at `quarantine_path`; more than `quarantine_limit` of them stop the job.
-    `schema_ids` are those of the records' schemas in the registry, where known (spark.delta.topic_commits).
+    `schema_ids` are those of the records' schemas in the registry, where known (spark.table.topic_commits).
     `track_history` are the columns whose changes make a version in the history (none: all of them).
     `without_key` is what a table without keys is: append, or multiset, where deletes and updates say by a whole
     before-image which row they take away. `ignore_null_updates` are the columns in which NULL means "as it was",
     `columns_to_update` lists which columns an event is about (NULL: all): such parts of rows make a row where there is none.
     `generation` is what a table dropped and made again does not keep: its number in the source's catalogue, or the place in the
-    log of its last DROP or CREATE (all of these places are `drops`); `renewed` and `orders` are the job's own (spark.schema);
-    an order is a position up to which events are older than it, and the columns by name and number.
-    `portable`: the table gets no feature of Delta that other readers than Spark and delta-rs may lack. `past`: see bronze/held.
+    log of its last DROP or CREATE (all of these places are `drops`); `renewed` and `orders` are the job's own
+    (spark.silver.schema_evolution); an order is a position up to which events are older than it, and the columns by name
+    and number.
+    `portable`: the table gets no feature of Delta that other readers than Spark and delta-rs may lack. `past`: see
+    spark.bronze.change_log.all_rows.
     `log_end`: beyond this place, epoch first, no event can lie that bronze had when the source's log was asked for its end; what
     does is held in quarantine. Empty: not known.
-    `where`: the rows that the table has (none: all of them; spark.silver.row_filter). `excluded`: columns of the source left out.
-    `foreign`: others than our connectors write the records (spark.envelopes.foreign_json).
+    `where`: the rows that the table has (none: all of them; spark.silver.typed_changes). `excluded`: columns of the source left
+    out.
+    `foreign`: others than our connectors write the records (spark.events.json_records).
     """
 
     source: str
@@ -273,7 +343,7 @@ class SilverSpec(JsonSpec):
         for name in ("track_history", "ignore_null_updates", "drops", "excluded"):
             data[name] = tuple(data.get(name, ()))
         data["orders"] = tuple((after, tuple(map(tuple, columns))) for after, columns in data.get("orders", ()))
-        data["where"] = tuple(RowCondition.from_dict(each) for each in data.get("where", ()))
+        data["where"] = tuple(RowCondition.from_dict(condition) for condition in data.get("where", ()))
         return _build(cls, data)
 
 
@@ -305,3 +375,38 @@ class JobResult(JsonSpec):
             topic: {int(p): (int(r[0]), int(r[1])) for p, r in ranges.items()} for topic, ranges in data["ranges"].items()
         }
         return _build(cls, data)
+
+
+@dataclass(frozen=True)
+class StreamSpec(JsonSpec):
+    """A source's topics, each range empty and at a partition's first offset where bronze has nothing of it, and the tables that
+    are folded from them.
+
+    `checkpoint` is a folder in the lake. `max_offsets` is how many offsets one append reads at most.
+    """
+
+    bronze: BronzeSpec
+    checkpoint: str
+    silver: tuple[SilverSpec, ...] = ()
+    history: tuple[SilverSpec, ...] = ()
+    max_offsets: int = 500_000
+
+    def __post_init__(self) -> None:
+        if self.max_offsets < 1:
+            raise SpecError(f"max_offsets {self.max_offsets}: an append reads at least one")
+
+    @classmethod
+    def from_json(cls, text: str) -> StreamSpec:
+        """Read back what to_json wrote.
+
+        Raises:
+            SpecError: it is no stream's.
+        """
+        try:
+            data: dict[str, Any] = json.loads(text)
+            data["bronze"] = BronzeSpec.from_json(json.dumps(data["bronze"]))
+            for name in ("silver", "history"):
+                data[name] = tuple(SilverSpec.from_json(json.dumps(spec)) for spec in data.get(name, ()))
+            return cls(**data)
+        except (ValueError, KeyError, TypeError) as error:
+            raise SpecError(f"no spec of a stream: {error}; print one: cdc spec stream SOURCE") from error

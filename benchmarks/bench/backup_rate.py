@@ -9,10 +9,10 @@ from functools import partial
 from benchmarks.bench.carry import measure_answer
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.measurement import ROWS, Measurement
-from cdc_assets import names
-from cdc_assets.errors import BenchError
-from cdc_assets.quantity import quantity
+from cdc_assets.registry import names
 from cdc_assets.registry.backup_store import BackupStore
+from cdc_assets.registry.errors import BenchError
+from spark.errors import quantity
 
 _PER_SECOND = 100_000
 _RUNS = 3
@@ -21,7 +21,7 @@ _BUCKET = "cdc-backup"
 
 def backup(bench: Measurement) -> Iterator[Figure]:
     """All records of a bronze table, from nothing, into another prefix each time; the first run does not count."""
-    from cdc_assets.backup import backup_table
+    from cdc_assets.backup.backup_copy import backup_table
 
     source = bench.tables(1, bench.asked.rows(ROWS)).source
     table, bronze = names.table_name(source.tables[0]), names.bronze_path(bench.platform.lake, source)

@@ -10,15 +10,16 @@ from typing import TypeVar
 from benchmarks.bench.events import SCHEMA
 from benchmarks.bench.feed import Feed
 from benchmarks.bench.totals import read_totals
-from cdc_assets import names
-from cdc_assets.bronze.append import append, look
-from cdc_assets.errors import BenchError
-from cdc_assets.registry.models import Source
+from cdc_assets.capture.source_columns import catalogue_of
+from cdc_assets.chain.bronze_append import append, look
+from cdc_assets.chain.silver_fold import fold_tables
+from cdc_assets.clients.delta_log import bronze_committed
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.registry import names
+from cdc_assets.registry.errors import BenchError
+from cdc_assets.registry.source_declaration import Source
 from cdc_assets.registry.topic_source import TopicSource
-from cdc_assets.resources.delta_log import bronze_committed
-from cdc_assets.resources.platform import Platform
-from cdc_assets.silver.fold_tables import fold_tables
-from cdc_assets.tables.source_catalogue import catalogue_of
 
 Seconds = float
 Answer = TypeVar("Answer")
@@ -45,8 +46,8 @@ def make_source(name: str, topics: Sequence[str]) -> TopicSource:
 
 def append_bronze(platform: Platform, source: Source | TopicSource) -> None:
     """What the topics hold and bronze does not."""
-    found = look(platform, source, source.tables)
-    append(platform, source, found, "bench", lambda _: None)
+    found = look(Chain(platform, source), source.tables)
+    append(Chain(platform, source), found, "bench", lambda _: None)
 
 
 def fold_silver(platform: Platform, source: Source | TopicSource) -> None:
@@ -54,8 +55,8 @@ def fold_silver(platform: Platform, source: Source | TopicSource) -> None:
     committed = bronze_committed(names.bronze_path(platform.lake, source))
     if committed is None:
         raise BenchError(f"bronze of {source.name} holds nothing after its append: ./cdc logs spark-connect")
-    found = catalogue_of(platform, source, source.tables)
-    for _ in fold_tables(platform, source, source.tables, found, committed.version, lambda _: None):
+    found = catalogue_of(Chain(platform, source), source.tables)
+    for _ in fold_tables(Chain(platform, source), source.tables, found, committed.version, lambda _: None):
         pass
 
 

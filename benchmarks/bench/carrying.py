@@ -9,8 +9,8 @@ from benchmarks.bench.feed import Feed
 from benchmarks.bench.figures import LIMIT, Figure
 from benchmarks.bench.matched_runs import Contest
 from benchmarks.bench.measurement import ROWS, ROWS_OF_SMALL, Cycles, Measurement, Run
-from cdc_assets.errors import BenchError
-from cdc_assets.quantity import quantity
+from cdc_assets.registry.errors import BenchError
+from spark.errors import quantity
 from spark.specs import BronzeSpec, TopicRange
 
 _BRONZE_TO_NOOP = 2.0
@@ -42,7 +42,7 @@ def first_load(bench: Measurement) -> Iterator[Figure]:
 
 def read_to_nowhere(bench: Measurement, feed: Feed) -> None:
     """Spark's own read of all the topic's records, thrown away."""
-    from spark.kafka import offset_ranges
+    from spark.events import offset_ranges
 
     kafka = bench.platform.lake_kafka()
     state = kafka.states([feed.topic]).get(feed.topic)

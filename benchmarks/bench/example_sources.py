@@ -7,10 +7,10 @@ import sys
 import textwrap
 from typing import Any
 
-from cdc_assets import settings
-from cdc_assets.errors import BenchError
-from cdc_assets.registry.models import Source
-from cdc_assets.registry_files.loader import load_sources
+from cdc_assets.registry import settings
+from cdc_assets.registry.errors import BenchError
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry.source_declaration import Source
 
 
 def example_source(name: str) -> Source:

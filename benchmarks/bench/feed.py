@@ -10,9 +10,9 @@ from typing import Any
 from typing_extensions import override
 
 from benchmarks.bench.events import event_text, key_text
-from cdc_assets.errors import KafkaError
-from cdc_assets.quantity import quantity
-from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.clients.kafka import KafkaCluster
+from cdc_assets.registry.errors import KafkaError
+from spark.errors import quantity
 
 _RETENTION_MS = 24 * 3600 * 1000
 _DEADLINE = 120.0

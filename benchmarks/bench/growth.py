@@ -10,7 +10,7 @@ from benchmarks.bench.carry import Took
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.idle_cost import memory_gb
 from benchmarks.bench.measurement import Measurement
-from cdc_assets.quantity import quantity
+from spark.errors import quantity
 
 _ROWS, _CHANGES = 10_000, 100
 _CYCLES, _TRIAL = 2_000, 30

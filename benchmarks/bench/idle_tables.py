@@ -11,9 +11,9 @@ from benchmarks.bench.carry import append_and_fold
 from benchmarks.bench.example_sources import run_cdc
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.measurement import Measurement
-from cdc_assets import settings
-from cdc_assets.errors import BenchError
-from cdc_assets.quantity import quantity
+from cdc_assets.registry import settings
+from cdc_assets.registry.errors import BenchError
+from spark.errors import quantity
 
 _TABLES, _ROWS = 500, 100
 _TARGET = 0.3

@@ -17,11 +17,10 @@ from benchmarks.bench.measurement import Measurement
 from benchmarks.bench.stack_dagster import await_rest, open_instance, without_sensor
 from benchmarks.bench.stream_process import stream_of
 from benchmarks.bench.transactions import transactions
-from cdc_assets import names
-from cdc_assets.errors import BenchError
-from cdc_assets.resources.delta_log import bronze_committed, open_table
-from cdc_assets.resources.read_logs import unless_changed
-from cdc_assets.silver_now import CurrentTable
+from cdc_assets.clients.delta_log import bronze_committed, open_table, unless_changed
+from cdc_assets.reading.silver_now import CurrentTable
+from cdc_assets.registry import names
+from cdc_assets.registry.errors import BenchError
 
 _PROBES, _QUICK_PROBES = 20, 8
 _LOOK_SECONDS, _DEADLINE = 0.05, 300.0

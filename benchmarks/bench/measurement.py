@@ -17,10 +17,10 @@ from benchmarks.bench.matched_runs import Contest
 from benchmarks.bench.peers.peer import Peer, PeerTable
 from benchmarks.bench.profile import BenchPlatform
 from benchmarks.bench.stack import BenchStack
-from cdc_assets.errors import BenchError
-from cdc_assets.quantity import quantity
+from cdc_assets.clients.platform import Platform
+from cdc_assets.registry.errors import BenchError
 from cdc_assets.registry.topic_source import TopicSource
-from cdc_assets.resources.platform import Platform
+from spark.errors import quantity
 
 ROWS = 500_000
 ROWS_OF_SMALL = 1_000

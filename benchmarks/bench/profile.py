@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.bench.server_threads import thread_times, work_since
-from cdc_assets import settings
-from cdc_assets.resources.platform import Platform
-from cdc_assets.resources.spark import SparkSessions
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.spark_sessions import SparkSessions
+from cdc_assets.registry import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +63,7 @@ class _CountedSessions(SparkSessions):
         self._calls = calls
 
     def open_session(self, token: str, session_id: str = "") -> SparkSession:
-        from spark.delta.session import connect
+        from spark.table.spark_session import connect
 
         return connect(self.remote, token, interceptors=[count_calls(self._calls.update)], session_id=session_id)
 

@@ -10,8 +10,8 @@ from benchmarks.bench.example_sources import connect_example, example_source, ru
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.measurement import Measurement
 from benchmarks.bench.stack_dagster import await_rest, open_instance
-from cdc_assets.errors import BenchError
-from cdc_assets.quantity import quantity
+from cdc_assets.registry.errors import BenchError
+from spark.errors import quantity
 
 _ROWS = 1_000_000
 _RUNS = 3
@@ -27,7 +27,8 @@ def reconcile(bench: Measurement) -> Iterator[Figure]:
     Raises:
         BenchError: the stack is not the bench's own, whose bank would keep these rows; or silver is not equal.
     """
-    from cdc_assets.reconcile.compare import compare
+    from cdc_assets.clients.source_chain import Chain
+    from cdc_assets.proof.comparison_at_cut import compare
 
     if not bench.stack.own:
         raise BenchError("reconcile grows the example bank to a million rows: measure it without --here")
@@ -38,7 +39,7 @@ def reconcile(bench: Measurement) -> Iterator[Figure]:
         for number in range(runs):
             await_rest(instance)
             bench.say(f"reconcile: run {number + 1} of {runs}")
-            found, took = measure_answer(partial(compare, bench.platform_of_stack, source, [table]), bench.stack.cpu)
+            found, took = measure_answer(partial(compare, Chain(bench.platform_of_stack, source), [table]), bench.stack.cpu)
             result = found[_TABLE]
             if not result.equal or result.source_rows != held:
                 raise BenchError(f"{quantity(held, 'row')} had to be compared and equal: {result.sentence()}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.bench.carry import Took
 from benchmarks.bench.figures import Figure
-from cdc_assets.errors import BenchError
+from cdc_assets.registry.errors import BenchError
 
 
 @dataclass

@@ -14,7 +14,7 @@ import psutil
 
 from benchmarks.bench.bar_plot import bar_plot
 from benchmarks.bench.whole_run import WholeRun
-from cdc_assets.quantity import quantity
+from spark.errors import quantity
 
 Row = Mapping[str, Any]
 _MET = {True: "yes", False: "**no**", None: ""}

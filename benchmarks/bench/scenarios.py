@@ -20,7 +20,7 @@ from benchmarks.bench.typed_tables import tables_of_all_types
 from benchmarks.bench.verbs import verbs
 from benchmarks.bench.wait_cost import wait_cost
 from benchmarks.bench.year import year
-from cdc_assets.errors import BenchError
+from cdc_assets.registry.errors import BenchError
 
 _LARGE = 5_000_000
 

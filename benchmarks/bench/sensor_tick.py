@@ -10,9 +10,9 @@ from benchmarks.bench.carry import measure
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.measurement import ROWS_OF_SMALL, Measurement
 from benchmarks.bench.stack_dagster import open_instance
-from cdc_assets.errors import BenchError
-from cdc_assets.quantity import quantity
+from cdc_assets.registry.errors import BenchError
 from cdc_assets.registry.topic_source import TopicSource
+from spark.errors import quantity
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -40,7 +40,7 @@ def sensor_look(bench: Measurement, source: TopicSource, instance: dg.DagsterIns
     """
     import dagster as dg
 
-    from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
+    from cdc_assets.defs.offsets_sensor import build_offsets_sensor
 
     sensor = build_offsets_sensor(source)
 

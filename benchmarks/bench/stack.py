@@ -12,13 +12,12 @@ from pathlib import Path
 
 from benchmarks.bench.example_sources import run_cdc
 from benchmarks.bench.idle_cost import cpu_seconds
-from cdc_assets import settings
-from cdc_assets.errors import BenchError
-from cdc_assets.stack.components.spark_connect import NAME as SPARK
-from cdc_assets.stack.holder import supervisor_pid
-from cdc_assets.stack.home import Home
-from cdc_assets.stack.plan import EXTERNAL
-from cdc_assets.stack.state import read_state
+from cdc_assets.registry import settings
+from cdc_assets.registry.errors import BenchError
+from cdc_assets.stack.component_plan import EXTERNAL
+from cdc_assets.stack.component_state import read_state
+from cdc_assets.stack.components.spark_connect_server import NAME as SPARK
+from cdc_assets.stack.home import Home, supervisor_pid
 
 _OF_THE_SHELL = (*EXTERNAL, "CDC_POSTGRES_PORT", "CDC_SOURCES", "CDC_DEFINITIONS", "CDC_LAKE", "DAGSTER_HOME")
 Say = Callable[[str], None]

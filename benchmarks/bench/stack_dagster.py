@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cdc_assets import settings
-from cdc_assets.errors import BenchError
-from cdc_assets.resources.dagster_answers import DagsterAnswers
+from cdc_assets.clients.dagster_answers import DagsterAnswers
+from cdc_assets.registry import settings
+from cdc_assets.registry.errors import BenchError
 from cdc_assets.stack.home import Home
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 
-from cdc_assets.errors import BenchError
+from cdc_assets.registry.errors import BenchError
 
 _ENDS_WITHIN = 30.0
 
@@ -79,7 +79,7 @@ def answer_lines(asked: IO[str], told: IO[str], prefix: str, tables: int, rows: 
     """Until the lines end."""
     from benchmarks.bench.feed import Sender
     from benchmarks.bench.mixed_feed import MixedFeed, send_steadily
-    from cdc_assets.resources.platform import Platform
+    from cdc_assets.clients.platform import Platform
 
     sender = Sender(Platform().lake_kafka())
     feeds = [MixedFeed(sender, f"{prefix}-{number}", rows) for number in range(tables)]

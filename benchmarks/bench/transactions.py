@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from benchmarks.bench.example_sources import connect_example
-from cdc_assets import settings
-from cdc_assets.errors import BenchError
-from cdc_assets.stack.components.postgres import binary
+from cdc_assets.registry import settings
+from cdc_assets.registry.errors import BenchError
+from cdc_assets.stack.components.postgres_server import binary
 from cdc_assets.stack.home import Home
 
 _CLIENTS, _AT_MOST_SECONDS = 4, 3_600

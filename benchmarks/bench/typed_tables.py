@@ -11,11 +11,12 @@ from benchmarks.bench.example_sources import connect_example, example_source, ru
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.measurement import Measurement
 from benchmarks.bench.stack_dagster import await_rest, open_instance, without_schedule, without_sensor
-from cdc_assets import names
-from cdc_assets.errors import BenchError
-from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import Source
-from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.clients.kafka import KafkaCluster
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.registry import names
+from cdc_assets.registry.errors import BenchError
+from cdc_assets.registry.source_declaration import Source
+from spark.errors import quantity
 
 _TABLES, _ROWS, _RUNS = 72, 150, 3
 _COLUMNS, _WITHIN, _LOOK_SECONDS = 6, 300.0, 0.1
@@ -130,9 +131,9 @@ def reconcile_equal(bench: Measurement, source: Source, tables: Sequence[str]) -
     Raises:
         BenchError: one of them is not equal.
     """
-    from cdc_assets.reconcile.compare import compare
+    from cdc_assets.proof.comparison_at_cut import compare
 
-    found = compare(bench.platform_of_stack, source, [source.table(table) for table in tables])
+    found = compare(Chain(bench.platform_of_stack, source), [source.table(table) for table in tables])
     if unequal := [result.sentence() for result in found.values() if not result.equal]:
         raise BenchError(f"{quantity(len(unequal), 'table')} of {len(tables)} were not equal, the first: {unequal[0]}")
 
@@ -143,8 +144,8 @@ def count_events_of(bench: Measurement, source: Source, tables: Sequence[str]) -
     Raises:
         BenchError: these are not as many as were made: something else has counted them, or they are not in silver.
     """
-    from cdc_assets.ledger.count import count_events
+    from cdc_assets.proof.event_ledger import count_events
 
-    found = count_events(bench.platform_of_stack, source, [source.table(table) for table in tables])
+    found = count_events(Chain(bench.platform_of_stack, source), [source.table(table) for table in tables])
     if found.rows_read < _TABLES * _ROWS:
         raise BenchError(f"the ledger counted {quantity(found.rows_read, 'event')} of {_TABLES * _ROWS}")

@@ -12,8 +12,8 @@ from pathlib import Path
 from benchmarks.bench.carry import Took
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.measurement import Measurement
-from cdc_assets.errors import BenchError
-from cdc_assets.quantity import quantity
+from cdc_assets.registry.errors import BenchError
+from spark.errors import quantity
 
 _RUNS = 5
 _LAUNCHER = Path(__file__).parents[2] / "cdc"

@@ -16,7 +16,7 @@ from benchmarks.bench.figures import Figure
 from benchmarks.bench.latency import SENSORS
 from benchmarks.bench.measurement import Measurement
 from benchmarks.bench.stack_dagster import await_rest, open_instance, without_sensor
-from cdc_assets.errors import BenchError
+from cdc_assets.registry.errors import BenchError
 
 _CORES = 0.02
 _SETTLE_SECONDS, _SECONDS, _QUICK_SECONDS, _WINDOWS, _END_SECONDS = 10.0, 20.0, 5.0, 4, 120.0

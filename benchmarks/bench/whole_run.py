@@ -14,7 +14,7 @@ from benchmarks.bench.peers.all_peers import start_peers
 from benchmarks.bench.record import BenchRecord
 from benchmarks.bench.scenarios import SCENARIOS, Scenario, choose_scenarios
 from benchmarks.bench.stack import running_stack, scratch_stack
-from cdc_assets.errors import ON_PURPOSE
+from cdc_assets.registry.errors import ON_PURPOSE
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,13 @@ from benchmarks.bench.carry import Took, measure, measure_answer
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.measurement import ROWS, Loaded, Measurement
 from benchmarks.bench.sensor_tick import sensor_look
-from cdc_assets import names
-from cdc_assets.errors import BenchError
-from cdc_assets.quantity import quantity
-from spark.delta.local_log import newest_commits
-from spark.lake.place import is_local
-from spark.maintenance.needs import KIND
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.registry import names
+from cdc_assets.registry.errors import BenchError
+from spark.errors import quantity
+from spark.table.lake_location import is_local
+from spark.table.needed_versions import KIND
+from spark.table.transaction_log import newest_commits
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -71,7 +72,7 @@ def year(bench: Measurement) -> Iterator[Figure]:
 
 def _measure(bench: Measurement, loaded: Loaded, instance: dg.DagsterInstance) -> dict[str, list[Took]]:
     """Cycles, each with the look of the sensor that follows it, which has to read the logs again; then comparisons."""
-    from cdc_assets.reconcile.any_source import compare_rows
+    from cdc_assets.proof.source_comparison import compare_rows
 
     found: dict[str, list[Took]] = {"cycle": [], "tick": [], "reconcile": []}
     look = sensor_look(bench, loaded.source, instance)
@@ -82,7 +83,7 @@ def _measure(bench: Measurement, loaded: Loaded, instance: dg.DagsterInstance) -
         found["cycle"].append(bronze + silver)
         found["tick"].append(measure(look, lambda: sum(os.times()[:2])))
     for _ in range(bench.asked.repeats(2) + _WARM_UP):
-        compare = partial(compare_rows, bench.platform, loaded.source, loaded.source.tables)
+        compare = partial(compare_rows, Chain(bench.platform, loaded.source), loaded.source.tables)
         results, took = measure_answer(compare, bench.stack.cpu)
         if unequal := [result.sentence() for result in results.values() if not result.equal]:
             raise BenchError(f"the table had to be compared and equal: {unequal[0]}")
@@ -97,9 +98,9 @@ def _paths(bench: Measurement, loaded: Loaded) -> tuple[str, str]:
 
 def _maintain(bench: Measurement, loaded: Loaded) -> None:
     """Until there is nothing left to be done: what is made by one run may be removed by the next."""
-    from cdc_assets.maintenance.maintain_source import maintain_source
+    from cdc_assets.recovery.maintenance import maintain_source
 
-    done = list(maintain_source(bench.platform, loaded.source))
+    done = list(maintain_source(Chain(bench.platform, loaded.source)))
     if not done or not any(result.commits_expired for _, result in done):
         raise BenchError(f"maintenance removed no commit: {[result.given_up for _, result in done]}")
 

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cdc_assets.backup.platform.document import seal, unseal
-from cdc_assets.errors import BackupError, StoreError
-from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets.backup.platform_log import seal, unseal
+from cdc_assets.clients.object_store import ObjectStore
+from cdc_assets.registry.errors import BackupError, StoreError
 
 FORMAT = 1
 Topics = Mapping[str, Mapping[str, Any]]
@@ -43,14 +43,14 @@ class KeptCut:
         try:
             raw = unseal(data, key=key)
             kind, version = raw.pop("kind"), raw.pop("cdc_assets")
-            found = cls(**raw)
+            cut = cls(**raw)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BackupError(f"{key} is no cut of a backup: {type(error).__name__}: {error}") from error
         if version != FORMAT:
             raise BackupError(f"{key} has format {version}, this version reads {FORMAT}: upgrade it")
-        if kind != "cut" or cut_key(found.source, found.cut) != key:
-            raise BackupError(f"{key} holds {kind} {found.cut} of {found.source}")
-        return found
+        if kind != "cut" or cut_key(cut.source, cut.cut) != key:
+            raise BackupError(f"{key} holds {kind} {cut.cut} of {cut.source}")
+        return cut
 
 
 def cuts_prefix(source: str) -> str:
@@ -71,8 +71,8 @@ def is_name_of_cut(text: str) -> bool:
 def names_of_cuts(store: ObjectStore, source: str) -> list[str]:
     """The cuts that the backup has, oldest first."""
     folder = cuts_prefix(source)
-    found = (item.key.removeprefix(folder).removesuffix(".json") for item in store.list(folder))
-    return sorted(name for name in found if is_name_of_cut(name))
+    cut_names = (item.key.removeprefix(folder).removesuffix(".json") for item in store.list(folder))
+    return sorted(name for name in cut_names if is_name_of_cut(name))
 
 
 def write_cuts(store: ObjectStore, source: str, cuts: Collection[KeptCut], *, oldest: str) -> int:
@@ -81,10 +81,10 @@ def write_cuts(store: ObjectStore, source: str, cuts: Collection[KeptCut], *, ol
     Raises:
         StoreError: the store does not take it.
     """
-    held = {*names_of_cuts(store, source)}
-    wanted = [cut for cut in cuts if cut.cut not in held and cut.cut >= oldest]
-    written = [store.put_if_absent(cut_key(source, cut.cut), cut.to_bytes()) for cut in wanted]
-    for name in sorted(each for each in held if each < oldest):
+    stored = {*names_of_cuts(store, source)}
+    missing = [cut for cut in cuts if cut.cut not in stored and cut.cut >= oldest]
+    written = [store.put_if_absent(cut_key(source, cut.cut), cut.to_bytes()) for cut in missing]
+    for name in sorted(name for name in stored if name < oldest):
         store.delete(cut_key(source, name))
     return sum(written)
 

@@ -1,23 +1,130 @@
-"""How a batch lays out its objects: below which folders, and in which form a record's value stands in its line.
+"""Where the objects of a table's backup lie, and how a batch lays out its lines. Only what a manifest names is in the
+backup.
 
-A batch's plan names it, so that a batch that was begun is finished as it was begun, whatever is declared by now.
+Below the store's prefix, as the S3 sink connector's TimeBasedPartitioner lays out (`dt=…/hr=…` may be declared otherwise):
+<source>/<table>/dt=YYYY-MM-DD/hr=HH/<topic>+<epoch>+<partition>+<first offset>.json.gz, and beside it `_plans/<batch>.json`
+(what a batch is going to hold, written first), `_manifests/<batch>.json` (what it holds, written last),
+`_epochs/<epoch>.json` (an epoch that had no records when it was seen first), `_columns` (the schema ledger of its silver),
+`_readings/<epoch>.json` (where the reading ends that an epoch begins with), `_bases/<epoch>.json` (the epoch that the
+backup begins with, once earlier ones are gone) and `_newest` (the newest manifest, by name and SHA-256). `<batch>` is
+`<epoch>-<sum of first offsets>`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from cdc_assets.registry.hour_pattern import DEFAULT_HOURS, check_hours
+from cdc_assets.registry.backup_store import DEFAULT_HOURS, check_hours
+
+OffsetRanges = Mapping[int, tuple[int, int]]
+
+
+def table_prefix(source: str, table: str) -> str:
+    """Everything of one table."""
+    return f"{source}/{table}/"
+
+
+def manifests_prefix(source: str, table: str) -> str:
+    """Prefix of the keys of the table's manifests, one object per batch."""
+    return f"{table_prefix(source, table)}_manifests/"
+
+
+def plans_prefix(source: str, table: str) -> str:
+    """Prefix of the keys of the table's plans, one object per batch."""
+    return f"{table_prefix(source, table)}_plans/"
+
+
+def epoch_key(source: str, table: str, epoch: int) -> str:
+    """Of what tells that there is such an epoch, which has no records yet."""
+    return f"{table_prefix(source, table)}_epochs/{epoch:04d}.json"
+
+
+def bases_prefix(source: str, table: str) -> str:
+    """Prefix of the keys of bases: where the backup begins once its first epochs are gone."""
+    return f"{table_prefix(source, table)}_bases/"
+
+
+def base_key(source: str, table: str, epoch: int) -> str:
+    """The base of a backup that begins with an epoch."""
+    return f"{bases_prefix(source, table)}{epoch:04d}.json"
+
+
+def reading_key(source: str, table: str, epoch: int) -> str:
+    """Tells where the reading of the whole table ends with which an epoch begins."""
+    return f"{table_prefix(source, table)}_readings/{epoch:04d}.json"
+
+
+def newest_key(source: str, table: str) -> str:
+    """Names the newest manifest, or one a little older, by name and digest (newest)."""
+    return f"{table_prefix(source, table)}_newest"
+
+
+def batch_name(epoch: int, ranges: OffsetRanges) -> str:
+    """Sorts in the order of the batches: each moves at least one offset on, and no partition ever vanishes."""
+    return f"{epoch:04d}-{sum(first for first, _ in ranges.values()):020d}.json"
+
+
+def is_batch_name(name: str) -> bool:
+    """Is it the name of a batch, and not of something that somebody else has put there?"""
+    return re.fullmatch(r"[0-9]{4,}-[0-9]{20}\.json", name) is not None
+
+
+def last_drill_key(source: str) -> str:
+    """What the last drill of the source has found."""
+    return f"{source}/last-drill"
+
+
+def columns_key(source: str, table: str) -> str:
+    """The schema ledger of the table's silver, where its columns have changed."""
+    return f"{table_prefix(source, table)}_columns"
+
+
+def history_columns_key(source: str, table: str) -> str:
+    """The schema ledger of the table's history, where columns of it or of silver have changed."""
+    return f"{table_prefix(source, table)}_history_columns"
+
+
+def is_epoch_key(key: str) -> bool:
+    """Is it the key of what tells of an epoch?"""
+    return re.search(r"/_epochs/[0-9]{4,}\.json$", key) is not None
+
+
+def object_name(topic: str, epoch: int, partition: int, first_offset: int) -> str:
+    """File name of the records of one hour and partition in one batch."""
+    return f"{topic}+{epoch}+{partition}+{first_offset:020d}.json.gz"
+
+
+def parse_object_name(key: str) -> tuple[int, int, int] | None:
+    """(epoch, partition, first offset) of an object of ours; None for a foreign one."""
+    parts = key.rsplit("/", 1)[-1].removesuffix(".json.gz").rsplit("+", 3)
+    if not key.endswith(".json.gz") or len(parts) != 4 or not all(number.isascii() and number.isdigit() for number in parts[1:]):
+        return None
+    return int(parts[1]), int(parts[2]), int(parts[3])
+
+
+def epoch_of_key(source: str, table: str, key: str) -> int | None:
+    """The epoch that an object of the table's backup is of; None of what is of none, and of what is foreign."""
+    name = key.removeprefix(table_prefix(source, table))
+    match = re.fullmatch(r"_(?:manifests|plans)/([0-9]{4,})-[0-9]{20}\.json|_(?:bases|epochs|readings)/([0-9]{4,})\.json", name)
+    if match:
+        return int(match[1] or match[2])
+    numbers = None if name.startswith("_") else parse_object_name(key)
+    return None if numbers is None else numbers[0]
+
 
 Values = Literal["text", "json"]
 
 
 @dataclass(frozen=True)
 class ObjectLayout:
-    """`values`: as a string always, or as JSON itself where it is a JSON object (cdc_assets.backup.json_values)."""
+    """`values`: as a string always, or as JSON itself where it is a JSON object (cdc_assets.backup.json_lines).
+
+    A batch's plan names it, so that a batch that was begun is finished as it was begun, whatever is declared by now.
+    """
 
     hours: str = DEFAULT_HOURS
     values: Values = "text"
@@ -57,7 +164,7 @@ def _hour_of_folder(pattern: str, folder: str) -> int:
     text = re.escape(pattern.format(yyyy="\0", MM="\1", dd="\2", HH="\3"))
     for mark, field in zip("\0\1\2\3", (r"(-?\d{4,})", r"(\d\d)", r"(\d\d)", r"(\d\d)"), strict=True):
         text = text.replace(re.escape(mark), field)
-    found = re.fullmatch(text, folder)
-    if found is None:
+    match = re.fullmatch(text, folder)
+    if match is None:
         raise ValueError(f"{folder!r} is no folder of {pattern}")
-    return int(np.datetime64("{}-{}-{}T{}".format(*found.groups()), "h").astype("int64"))
+    return int(np.datetime64("{}-{}-{}T{}".format(*match.groups()), "h").astype("int64"))

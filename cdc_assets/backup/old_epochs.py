@@ -1,35 +1,97 @@
-"""Epochs of a table's backup that ended long ago go: a later one begins with the whole table, and takes away what was before.
-
-    look     the newest epoch is whole in the backup: up to where its topic ended once it had begun (epoch_reading)
-    choose   the newest epoch whose reading, and all before it, is older than the backup keeps
-    verify   what stays is whole: its chain, each object by the listing, its counts against bronze's
-    base     says where the backup begins; from now on what is before it is no part of the backup
-    remove   all objects of the epochs before it
+"""Epochs of a table's backup that ended long ago go: a later one begins with the whole table, and takes away what was
+before. What would go is told, or why nothing does.
 
 Killed at any point, the backup is what it was before or what it is afterwards, and the next call removes what is left.
 """
 
 from __future__ import annotations
 
+import json
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from cdc_assets.backup.backup_base import BackupBase, find_base, is_gone
-from cdc_assets.backup.epoch_reading import EpochReading, find_reading, note_reading
-from cdc_assets.backup.kept_manifests import KeptManifests
-from cdc_assets.backup.layout import epoch_of_key, is_batch_name, manifests_prefix, table_prefix
-from cdc_assets.backup.manifest import Manifest
-from cdc_assets.backup.position import backup_position
-from cdc_assets.backup.verify import verify_from
-from cdc_assets.errors import BackupError
-from cdc_assets.quantity import quantity
-from cdc_assets.resources.object_store import ObjectStore, StoredObject
-from spark.delta.floor import Floor
-from spark.delta.topic_commits import CommittedTopic, Past
+from cdc_assets.backup.backup_position import backup_position
+from cdc_assets.backup.manifest import KeptManifests, Manifest
+from cdc_assets.backup.manifest_chain import BackupBase, find_base, is_gone
+from cdc_assets.backup.object_layout import epoch_of_key, is_batch_name, manifests_prefix, reading_key, table_prefix
+from cdc_assets.backup.platform_log import canonical_json
+from cdc_assets.backup.verification import verify_from
+from cdc_assets.clients.delta_log import bronze_committed, bronze_floors
+from cdc_assets.clients.object_store import ObjectStore, StoredObject
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.table_concurrency import table_lock
+from cdc_assets.registry import names, settings
+from cdc_assets.registry.errors import BackupError, CdcAssetsError
+from cdc_assets.registry.retention import backup_keep
+from cdc_assets.registry.source_declaration import BaseSource
+from cdc_assets.registry.table_declaration import Table
+from spark.errors import quantity
+from spark.table.needed_versions import Floor
+from spark.table.topic_commits import CommittedTopic, Past
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class EpochReading:
+    """Of one epoch: by partition the offset before which all of its reading stands, in the topic with this id.
+
+    Where the reading of the whole table ends with which an epoch begins: at the latest where its topic ended once it had begun.
+
+        <source>/<table>/_readings/<epoch>.json    written once, by whoever saw first that the backup has records of the epoch
+
+    Bronze begins an epoch only when the reading is in the lake's topic (cdc_assets.chain.table_reload,
+    cdc_assets.chain.new_epoch). So a backup that has come to that end has all of the reading. No record tells: tables are read
+    by chunks as well, whose rows stand between others, and a quiet partition gets nothing more.
+    """
+
+    source: str
+    table: str
+    epoch: int
+    topic_id: str
+    ends: Mapping[int, int]
+
+    @property
+    def key(self) -> str:
+        """The object that it is."""
+        return reading_key(self.source, self.table, self.epoch)
+
+    def is_within(self, positions: Mapping[int, int]) -> bool:
+        """Whether somebody who has come so far has all of it."""
+        return all(positions.get(partition, 0) >= end for partition, end in self.ends.items())
+
+    def to_bytes(self) -> bytes:
+        """As canonical JSON, always alike."""
+        ends = {str(p): end for p, end in sorted(self.ends.items())}
+        return canonical_json({"cdc_assets": FORMAT, "kind": "reading", **asdict(self), "ends": ends})
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, key: str) -> EpochReading:
+        """Read one.
+
+        Raises:
+            BackupError: naming the object, when it is none of this format.
+        """
+        try:
+            raw: dict[str, Any] = json.loads(data)
+            kind, version = raw.pop("kind"), raw.pop("cdc_assets")
+            reading = cls(**{**raw, "ends": {int(p): int(end) for p, end in raw["ends"].items()}})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BackupError(f"{key} tells of no reading: {type(error).__name__}: {error}") from error
+        if (kind, version) != ("reading", FORMAT) or reading.key != key:
+            raise BackupError(
+                f"{key} holds {kind} of format {version} for {reading.key}: upgrade this version, or remove the object"
+            )
+        return reading
+
 
 _REQUESTS = 8
 _SHOWN = 3
@@ -83,15 +145,15 @@ def find_old_epochs(store: ObjectStore, lake: TableInLake, *, keep: timedelta, n
     if not _has_old(store, source, table):
         return OldEpochs(table)
     listed = {item.key: item for item in store.list(table_prefix(source, table))}
-    base, found, held = find_base(store, source, table, listed), None, ""
+    base, newer_base, reason = find_base(store, source, table, listed), None, ""
     try:
         until, copies = int((now - keep.total_seconds()) * 1000), KeptManifests(store, lake.copies)
-        found = _LookAtEpochs(store, source, table, listed, base, lake, until, note, copies).find()
+        newer_base = _LookAtEpochs(store, source, table, listed, base, lake, until, note, copies).find()
     except _HeldError as error:
-        held = str(error)
-    gone = [key for key in listed if is_gone(found or base, key)]
+        reason = str(error)
+    gone = [key for key in listed if is_gone(newer_base or base, key)]
     size = sum(listed[key].size for key in gone)
-    return OldEpochs(table, found or base, found is not None, tuple(sorted(gone)), size, held)
+    return OldEpochs(table, newer_base or base, newer_base is not None, tuple(sorted(gone)), size, reason)
 
 
 def remove_old_epochs(store: ObjectStore, source: str, old: OldEpochs) -> None:
@@ -125,7 +187,14 @@ def _has_old(store: ObjectStore, source: str, table: str) -> bool:
 
 @dataclass(frozen=True)
 class _LookAtEpochs:
-    """One table's backup as it is listed. What is older than `until` (milliseconds) may go."""
+    """One table's backup as it is listed. What is older than `until` (milliseconds) may go.
+
+    look     the newest epoch is whole in the backup: up to where its topic ended once it had begun (EpochReading)
+    choose   the newest epoch whose reading, and all before it, is older than the backup keeps
+    verify   what stays is whole: its chain, each object by the listing, its counts against bronze's
+    base     says where the backup begins; from now on what is before it is no part of the backup
+    remove   all objects of the epochs before it
+    """
 
     store: ObjectStore
     source: str
@@ -148,7 +217,7 @@ class _LookAtEpochs:
         if len(batches) < 2:
             return None
         whole = dict(self._whole_epochs(batches))
-        held = ""
+        reason = ""
         for epoch in sorted(whole, reverse=True):
             before = [key for other in batches if other < epoch for key in batches[other]]
             if not before:
@@ -156,15 +225,15 @@ class _LookAtEpochs:
             try:
                 return self._base_at(epoch, before, whole[epoch])
             except _HeldError as error:
-                held = held or str(error)
-        raise _HeldError(held or f"of no epoch before {max(batches)} it was noted where its reading ends")
+                reason = reason or str(error)
+        raise _HeldError(reason or f"of no epoch before {max(batches)} it was noted where its reading ends")
 
     def _batches(self) -> dict[int, list[str]]:
-        folder, found = manifests_prefix(self.source, self.table), dict[int, list[str]]()
+        folder, batches = manifests_prefix(self.source, self.table), dict[int, list[str]]()
         for key in sorted(self.listed):
             if key.startswith(folder) and is_batch_name(key.removeprefix(folder)) and not is_gone(self.base, key):
-                found.setdefault(epoch_of_key(self.source, self.table, key) or 0, []).append(key)
-        return found
+                batches.setdefault(epoch_of_key(self.source, self.table, key) or 0, []).append(key)
+        return batches
 
     def _whole_epochs(self, batches: Mapping[int, Sequence[str]]) -> Iterator[tuple[int, Sequence[str]]]:
         """The epochs whose reading is whole in the backup, with the batches up to its end; among them the newest."""
@@ -190,15 +259,19 @@ class _LookAtEpochs:
             )
 
     def _reading(self, epoch: int) -> EpochReading | None:
-        return find_reading(self.store, self.source, self.table, epoch, self.listed)
+        key = reading_key(self.source, self.table, epoch)
+        return EpochReading.from_bytes(self.store.get(key), key=key) if key in self.listed else None
 
     def _note(self, epoch: int) -> EpochReading | None:
         """Where the topic ends now that the backup has records of the epoch: its reading was in the topic before."""
-        told, state = self.lake.ends(), self.lake.state
-        if told is None or state is None or told[0] != state.topic_id:
+        bronze_ends, state = self.lake.ends(), self.lake.state
+        if bronze_ends is None or state is None or bronze_ends[0] != state.topic_id:
             raise _HeldError("the lake's topic is gone, or another one than bronze has read, so its reading cannot be told")
-        reading = EpochReading(self.source, self.table, epoch, told[0], told[1])
-        return note_reading(self.store, reading) if self.note else reading
+        reading = EpochReading(self.source, self.table, epoch, bronze_ends[0], bronze_ends[1])
+        if not self.note or self.store.put_if_absent(reading.key, reading.to_bytes()):
+            return reading
+        # Somebody has noted it before: that holds.
+        return EpochReading.from_bytes(self.store.get(reading.key), key=reading.key)
 
     def _manifest(self, key: str) -> Manifest:
         if key not in self.read:
@@ -227,8 +300,8 @@ class _LookAtEpochs:
 
     def _over(self, manifest: Manifest) -> int:
         """When the newest hour of a batch was over, in milliseconds; 0 where it has no object."""
-        place, layout = table_prefix(self.source, self.table), manifest.plan.layout
-        folders = {item.key.removeprefix(place).rpartition("/")[0] for item in manifest.objects}
+        prefix, layout = table_prefix(self.source, self.table), manifest.plan.layout
+        folders = {item.key.removeprefix(prefix).rpartition("/")[0] for item in manifest.objects}
         try:
             return max((layout.end_of_hour(folder) for folder in folders), default=0)
         except ValueError as error:
@@ -250,6 +323,67 @@ def _has_reading(reading: EpochReading, last: Manifest, state: CommittedTopic | 
         return False
     if reading.is_within(last.positions):
         return True
-    known: list[CommittedTopic | Past] = [state, *state.before, *state.earlier] if state is not None else []
-    of_epoch = [each for each in known if each.epoch == reading.epoch]
-    return any(reading.is_within(each.positions) and each.records == last.epoch_records for each in of_epoch)
+    topics: list[CommittedTopic | Past] = [state, *state.before, *state.earlier] if state is not None else []
+    of_epoch = [topic for topic in topics if topic.epoch == reading.epoch]
+    return any(reading.is_within(topic.positions) and topic.records == last.epoch_records for topic in of_epoch)
+
+
+_BUSY_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class ExpiredTable:
+    """What became of a table's backup; `failed`: it could not be looked at, or not all went, for the reason in `found.held`."""
+
+    table: Table
+    found: OldEpochs
+    failed: bool = False
+
+
+def expire_backups(chain: Chain[BaseSource], *, dry_run: bool = False, now: float | None = None) -> Iterator[ExpiredTable]:
+    """Tables of which the backup keeps all are left out. With `dry_run` nothing is changed, and nothing noted.
+
+    One table's failure is its own.
+    """
+    for table in chain.source.tables:
+        if backup_keep(chain.source, table) is None:
+            continue
+        try:
+            yield ExpiredTable(table, _expire(chain, table, dry_run, time.time() if now is None else now))
+        except CdcAssetsError as error:
+            yield ExpiredTable(table, OldEpochs(names.table_name(table), held=str(error)), failed=True)
+
+
+def _expire(chain: Chain[BaseSource], table: Table, dry_run: bool, now: float) -> OldEpochs:
+    name, keep = names.table_name(table), backup_keep(chain.source, table)
+    assert chain.source.backup is not None
+    assert keep is not None
+    store = chain.platform.store(chain.source.backup.store)
+    with table_lock("backup", chain.source.name, name, deadline=_BUSY_SECONDS):
+        lake = _look_at_lake(chain, table)
+        epochs = find_old_epochs(store, lake, keep=keep, now=now, note=not dry_run)
+        if not dry_run:
+            remove_old_epochs(store, chain.source.name, epochs)
+    return epochs
+
+
+def _look_at_lake(chain: Chain[BaseSource], table: Table) -> TableInLake:
+    path, name = chain.bronze_path, names.table_name(table)
+    committed = bronze_committed(path)
+    states = committed.of_table(name) if committed is not None else {}
+    topic = names.lake_topic(chain.source, table)
+    return TableInLake(
+        chain.source.name,
+        name,
+        path,
+        states.get(topic) if len(states) == 1 else None,
+        partial(_topic_ends, chain.platform, topic),
+        gives=chain.source.bronze.keep is not None,
+        floor=bronze_floors(path).get(topic),
+        copies=settings.home() / "cache" / "manifests",
+    )
+
+
+def _topic_ends(platform: Platform, topic: str) -> tuple[str, Mapping[int, int]] | None:
+    state = platform.lake_kafka().states([topic]).get(topic)
+    return None if state is None else (state.topic_id, state.ends)

@@ -1,31 +1,153 @@
-"""`cdc backup`: what is in the backups: verify, object by object; registry, the files of sources; expire, what is too old."""
+"""`cdc backup`: what is in the backups: verify them object by object, read the files of sources, expire what is too old.
+
+The files of sources are found by the backup's address alone. An epoch expires when it ended longer ago than the backup keeps.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_assets import names, settings
-from cdc_assets.cli.backup_expire import expire
-from cdc_assets.cli.backup_registry import registry
-from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
-from cdc_assets.cli.exit_codes import report_errors
-from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows
-from cdc_assets.errors import NothingToRunError
-from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import BaseSource
+from cdc_assets.cli.output import Format, Output, is_data, print_document, print_rows
+from cdc_assets.cli.verb_frame import chosen_sources, complete_source, report_errors
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.registry import names, settings
+from cdc_assets.registry.backup_store import BackupStore, parse_store
+from cdc_assets.registry.display_text import visible
+from cdc_assets.registry.errors import NothingToRunError
+from cdc_assets.registry.retention import backup_keep
+from cdc_assets.registry.source_declaration import BaseSource
+from spark.errors import quantity
 
 if TYPE_CHECKING:
-    from cdc_assets.backup import VerifyReport
+    from cdc_assets.backup.old_epochs import ExpiredTable
+    from cdc_assets.backup.verification import VerifyReport
+    from cdc_assets.recovery.registry_files import RegistryFile
+
+_SHOWN_EXPIRED = ("source", "table", "begins", "earliest", "objects", "bytes", "held")
+
+
+def expire(
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SOURCE]…", help="All that declare backup.keep without.", autocompletion=complete_source),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would go, and change nothing.")] = False,
+    output: Output = Format.text,
+) -> None:
+    """Remove what is older than backup.keep: epochs of tables that were read whole again since.
+
+    Dagster does it by itself, with the maintenance of the source. `held` says why no more goes. Killed,
+    the same command goes on. Exit 1 when a table could not be looked at, or not all of it was removed.
+    """
+    from cdc_assets.backup.old_epochs import expire_backups
+    from cdc_assets.clients.platform import Platform
+
+    settings.export_stack_environment()
+    with report_errors():
+        chosen = [s for s in chosen_sources(sources or ()) if any(backup_keep(s, table) for table in s.tables)]
+        if not chosen:
+            raise NothingToRunError("no table of these sources may lose any of its backup: declare backup: {keep: 90d} first")
+        done = [
+            (source.name, expired) for source in chosen for expired in expire_backups(Chain(Platform(), source), dry_run=dry_run)
+        ]
+    print_rows([_epoch_row(name, expired) for name, expired in done], output, narrow=_SHOWN_EXPIRED)
+    failed = [expired for _, expired in done if expired.failed]
+    for each in failed:
+        print(f"{each.found.table}: {each.found.held}", file=sys.stderr)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _epoch_row(source: str, each: ExpiredTable) -> dict[str, Any]:
+    epochs = each.found
+    return {
+        "source": source,
+        "table": epochs.table,
+        "begins": epochs.base.epoch if epochs.base else 0,
+        "earliest": epochs.base.earliest if epochs.base else None,
+        "objects": len(epochs.keys),
+        "bytes": epochs.bytes,
+        "held": epochs.held,
+    }
+
+
+def registry(
+    address: Annotated[
+        str, typer.Argument(metavar="STORE", help="Where the backup is: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, file:///FOLDER.")
+    ],
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE…", help="Their names.")],
+    prefix: Annotated[str | None, typer.Option(help="Of a folder's backup: its prefix there.")] = None,
+    endpoint: Annotated[str | None, typer.Option(metavar="URL", help="The store's address, if not its provider's.")] = None,
+    into: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write a file for each source there; without it they are printed.")
+    ] = None,
+    output: Output = Format.text,
+) -> None:
+    """Print the registry's files of sources as their last backup has them, or write them.
+
+    For a machine that has the bucket and no repository. Secrets are in no backup, and logins in
+    addresses are hidden. Files that are there are not touched. The addresses are shown, with whether
+    the backup is signed: who may write the bucket could have changed them. It asks before it writes
+    one that differs from the last known.
+    """
+    from cdc_assets.clients.platform import Platform
+    from cdc_assets.recovery.registry_files import read_registry_files, write_registry_files
+
+    settings.export_stack_environment()
+    store = _store(address, prefix, endpoint)
+    with report_errors():
+        files = read_registry_files(Platform().store(store), sources)
+        texts = {source: file.text for source, file in files.items()}
+        _show_addresses(files)
+        if into is not None:
+            _confirm_files(files, asks=not is_data(output))
+        written = write_registry_files(texts, into) if into is not None else []
+    if is_data(output):
+        print_document({"sources": texts, "written": [str(file) for file in written]}, output)
+        return
+    for file in written:
+        print(f"{file}: written; ./cdc validate")
+    if into is None:
+        for source, text in texts.items():
+            print(f"# {source}.yaml\n{text}")
+
+
+def _show_addresses(found: Mapping[str, RegistryFile]) -> None:
+    for source, file in found.items():
+        shown = ", ".join(f"{key} {value}" for key, value in file.address.items() if value != "null")
+        print(visible(f"{source}: {file.signed}; passwords go to: {shown}"), file=sys.stderr)
+        for line in file.changes:
+            print(visible(f"{source}: differs from the last known: {line}"), file=sys.stderr)
+
+
+def _confirm_files(found: Mapping[str, RegistryFile], *, asks: bool) -> None:
+    """Raises BadParameter where nobody can be asked."""
+    if not any(file.changes for file in found.values()):
+        return
+    if not (asks and sys.stdin.isatty()):
+        raise typer.BadParameter(
+            "nobody can be asked here whether these addresses are right: without --into the files are printed"
+        )
+    typer.confirm("Are these the addresses that passwords may be sent to?", abort=True)
+
+
+def _store(address: str, prefix: str | None, endpoint: str | None) -> BackupStore:
+    try:
+        return parse_store(address, prefix=prefix, endpoint=endpoint)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="STORE") from error
+
 
 app = typer.Typer(no_args_is_help=True, help=__doc__)
 app.command()(registry)
 app.command()(expire)
-_SHOWN = ("source", "table", "manifests", "objects", "records", "behind", "damaged", "signed")
+_SHOWN_VERIFIED = ("source", "table", "manifests", "objects", "records", "behind", "damaged", "signed")
 
 
 @dataclass(frozen=True)
@@ -65,13 +187,13 @@ def verify(
         chosen = [source for source in chosen_sources(sources or ()) if sources or source.backup is not None]
         if not chosen:
             raise NothingToRunError("no source declares a backup: there is nothing to verify (backup: in its file)")
-        found = [each for source in chosen for each in _verify(source, deep=not quick)]
-    rows = [each.to_json() for each in found]
+        reports = [report for source in chosen for report in _verify(source, deep=not quick)]
+    rows = [report.to_json() for report in reports]
     if is_data(output):
         print_document(rows, output)
     else:
-        print_rows(rows, output, narrow=_SHOWN)
-    damage = [sentence for each in found for sentence in each.damage]
+        print_rows(rows, output, narrow=_SHOWN_VERIFIED)
+    damage = [sentence for report in reports for sentence in report.damage]
     for sentence in damage:
         print(f"damaged: {sentence}", file=sys.stderr)
     if damage:
@@ -80,14 +202,12 @@ def verify(
 
 
 def _verify(source: BaseSource, *, deep: bool) -> Iterator[_Found]:
-    from cdc_assets.backup import verify_backup
-    from cdc_assets.backup.foreign import source_in_store
     from cdc_assets.backup.kept_cuts import verify_cuts
-    from cdc_assets.backup.newest import newest_of_table
-    from cdc_assets.backup.platform import verify_state
-    from cdc_assets.backup.platform.document import newest_entry
-    from cdc_assets.resources.delta_log import bronze_committed
-    from cdc_assets.resources.platform import Platform
+    from cdc_assets.backup.manifest import newest_of_table
+    from cdc_assets.backup.platform_log import newest_entry, verify_state
+    from cdc_assets.backup.verification import source_in_store, verify_backup
+    from cdc_assets.clients.delta_log import bronze_committed
+    from cdc_assets.clients.platform import Platform
 
     if source.backup is None:
         raise NothingToRunError(f"source {source.name} declares no backup: there is nothing to verify (backup: in its file)")
@@ -108,4 +228,4 @@ def _verify(source: BaseSource, *, deep: bool) -> Iterator[_Found]:
 
 
 def _counts(report: VerifyReport) -> dict[str, int]:
-    return {each: getattr(report, each) for each in ("manifests", "objects", "records", "behind")}
+    return {name: getattr(report, name) for name in ("manifests", "objects", "records", "behind")}

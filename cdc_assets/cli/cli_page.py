@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from cdc_assets.cli import app
+from cdc_assets.cli.cdc_command import app
 from cdc_assets.cli.verbs import GROUPS
 
 HEAD = """\
@@ -32,7 +32,8 @@ _LEFT_OUT = {"help", "install_completion", "show_completion"}
 
 def markdown() -> str:
     """The whole page, as Markdown text."""
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    group: Any = typer.main.get_command(app)
+    commands = group.commands
     parts = [HEAD]
     for title, verbs in GROUPS.items():
         parts.append(f"\n## {title}\n")
@@ -62,7 +63,7 @@ def _command(path: str, command: Any) -> str:
 
 def _prose(text: str) -> str:
     paragraphs = inspect.cleandoc(text).replace("\b\n", "\b").split("\n\n")
-    return "\n\n".join(part[1:] if part.startswith("\b") else textwrap.fill(part, _WIDTH) for part in paragraphs) + "\n"
+    return "\n\n".join(p[1:] if p.startswith("\b") else textwrap.fill(p, _WIDTH) for p in paragraphs) + "\n"
 
 
 def _row(param: Any, context: Any) -> str:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_assets import names
-from cdc_assets.cli.chosen_sources import chosen_sources, complete_connector, complete_source
-from cdc_assets.cli.experimental import tell_experimental
-from cdc_assets.cli.output_formats import Format, Output, print_document, print_rows
+from cdc_assets.cli.output import Format, Output, print_document, print_rows
+from cdc_assets.cli.verb_frame import chosen_sources, complete_connector, complete_source, tell_experimental
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.registry import names
 
 if TYPE_CHECKING:
-    from cdc_assets.registry.models import BaseSource
-    from cdc_assets.resources.platform import Platform
+    from cdc_assets.clients.platform import Platform
+    from cdc_assets.registry.source_declaration import BaseSource
 
 NARROW = {
     "connectors": ("name", "cluster", "state", "tasks", "source", "trace"),
@@ -24,7 +24,7 @@ NARROW = {
 }
 
 
-Chosen = Annotated[list[str] | None, typer.Argument(help="Of these sources; default all.", autocompletion=complete_source)]
+ChosenSources = Annotated[list[str] | None, typer.Argument(help="Of these sources; default all.", autocompletion=complete_source)]
 
 
 class Listable(str, Enum):
@@ -44,7 +44,7 @@ def get(
     output: Output = Format.text,
 ) -> None:
     """List what there is, failed first. Connectors include those that the registry does not know (foreign)."""
-    from cdc_assets.resources.platform import Platform
+    from cdc_assets.clients.platform import Platform
 
     chosen = chosen_sources(sources or ())
     tell_experimental(chosen)
@@ -62,9 +62,9 @@ def describe(
     """Show all that Connect knows of one connector: config without secrets, states, offsets, topics."""
     if what not in ("connector", "connectors"):
         raise typer.BadParameter(f"{what}: only connectors can be described; cdc describe connector {name}")
-    from cdc_assets.connectors.inventory import locate
-    from cdc_assets.resources.connect.masking import mask_config
-    from cdc_assets.resources.platform import Platform
+    from cdc_assets.capture.connectors.connector_inventory import locate
+    from cdc_assets.clients.connector_states import mask_config
+    from cdc_assets.clients.platform import Platform
 
     connect = locate(Platform(), name)
     config, status = connect.config(name) or {}, connect.status(name)
@@ -82,16 +82,16 @@ def describe(
 
 
 def _connectors(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any]]:
-    from cdc_assets.connectors.inventory import connector_rows
+    from cdc_assets.capture.connectors.connector_inventory import connector_rows
 
     return connector_rows(platform, sources)
 
 
 def _tables(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any]]:
-    from cdc_assets.volumetry.chain_status import chain_status
+    from cdc_assets.proof.chain_status import chain_status
 
-    wanted = {source.name for source in sources}
-    rows = [chain.to_json() for chain in chain_status(platform) if chain.source in wanted]
+    source_names = {source.name for source in sources}
+    rows = [chain.to_json() for chain in chain_status(platform) if chain.source in source_names]
     return sorted(
         rows,
         key=lambda row: (not row["error"], -max(row["silver_lag"] or 0, row["history_lag"] or 0), row["source"], row["table"]),
@@ -123,21 +123,21 @@ def _topics(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any
 
 
 def _mirrors(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any]]:
-    from cdc_assets.mirroring.loss_detection import mirror_states
+    from cdc_assets.capture.mirror_losses import mirror_states
 
     mirrored = [source for source in sources if names.is_mirrored(source)]
-    copies = {(each.source, each.table): each for source in mirrored for each in mirror_states(platform, source)}
+    copies = {(mirror.source, mirror.table): mirror for source in mirrored for mirror in mirror_states(Chain(platform, source))}
     status = {s.name: platform.lake_connect().status(names.mirror_connector_name(s)) for s in mirrored}
-    known = {(source.name, names.table_name(table)): (source, table) for source in mirrored for table in source.tables}
+    tables = {(source.name, names.table_name(table)): (source, table) for source in mirrored for table in source.tables}
     rows = []
     for row in _tables(platform, list(mirrored)):
-        source, table = known[row["source"], row["table"]]
-        found, copy = status[source.name], copies[source.name, row["table"]]
+        source, table = tables[row["source"], row["table"]]
+        connector, copy = status[source.name], copies[source.name, row["table"]]
         rows.append(
             {
                 "source": source.name,
                 "table": row["table"],
-                "state": "ABSENT" if found is None else found.worst,
+                "state": "ABSENT" if connector is None else connector.worst,
                 "copy": copy.state,
                 "lag": row["mirror_lag"],
                 "topic": names.topic(source, table),

@@ -11,20 +11,18 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from cdc_assets import names, settings
-from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
-from cdc_assets.cli.exit_codes import report_errors
-from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
-from cdc_assets.cli.progress import console as told
-from cdc_assets.errors import LedgerEmptyError
-from cdc_assets.ledger.balance import Hop, hops
-from cdc_assets.ledger.read import WINDOWS, SourceLedger, WindowCount, total, windows_before_watermark
-from cdc_assets.quantity import quantity
-from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.durations import parse_duration
-from cdc_assets.registry.models import BaseSource
-from spark.ledger.ledger_commits import Counted
-from spark.ledger.terms import FATES, LINKS
+from cdc_assets.cli.output import Format, Output, is_data, print_document
+from cdc_assets.cli.output import console as told
+from cdc_assets.cli.verb_frame import chosen_sources, complete_source, report_errors
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.proof.event_ledger import WINDOWS, Hop, SourceLedger, WindowCount, hops, total, windows_before_watermark
+from cdc_assets.registry import names, settings
+from cdc_assets.registry.errors import LedgerEmptyError
+from cdc_assets.registry.field_types import parse_duration
+from cdc_assets.registry.source_declaration import BaseSource
+from cdc_assets.registry.table_declaration import Table
+from spark.errors import quantity
+from spark.proof.ledger_contract import FATES, LINKS, Counted
 
 
 class Window(str, Enum):
@@ -35,7 +33,7 @@ class Window(str, Enum):
     day = "1d"
 
 
-Chosen = Annotated[
+ChosenTable = Annotated[
     str,
     typer.Argument(
         metavar="[SOURCE.]TABLE",
@@ -46,7 +44,7 @@ Chosen = Annotated[
 
 
 def ledger(
-    chosen: Chosen,
+    chosen: ChosenTable,
     window: Annotated[Window, typer.Option(help="Size of the windows (UTC).")] = Window.hour,
     last: Annotated[str | None, typer.Option(help="Only windows that were open within this time, such as 6h or 7d.")] = None,
     count: Annotated[bool, typer.Option("--count", help="Count what silver has folded since first; needs the stack.")] = False,
@@ -67,19 +65,19 @@ def ledger(
         if count:
             _count(source, table, again=again, dry_run=dry_run)
         counted = SourceLedger(lake, source)
-        place = counted.place(table)
-        if place is None:
+        watermark = counted.place(table)
+        if watermark is None:
             raise LedgerEmptyError(named)
-        found = counted.windows(table, window=window.value, since=since)
+        windows = counted.windows(table, window=window.value, since=since)
         if not source.ledger.early:
-            found = windows_before_watermark(found, place, window.value)
-        found_hops = hops(found, place, mirrored=names.is_mirrored(source))
+            windows = windows_before_watermark(windows, watermark, window.value)
+        found_hops = hops(windows, watermark, mirrored=names.is_mirrored(source))
         if plot:
-            _draw(plot, found, named, window)
+            _draw(plot, windows, named, window)
         if is_data(output):
-            print_document(_answer(named, window, place, found, found_hops), output)
+            print_document(_answer(named, window, watermark, windows, found_hops), output)
         else:
-            _print(found, found_hops)
+            _print(windows, found_hops)
     if any(hop.differing for hop in found_hops):
         raise typer.Exit(1)
     if any(hop.uncounted for hop in found_hops):
@@ -99,7 +97,7 @@ def _since(last: str | None, window: Window) -> datetime | None:
 
 
 def _draw(file: Path, found: list[WindowCount], named: str, window: Window) -> None:
-    from cdc_assets.ledger.plot import png
+    from cdc_assets.proof.ledger_plot import png
 
     image = png(found, title=f"{named}, windows of {window.value}", window=window.value)
     try:
@@ -116,27 +114,27 @@ def _table(chosen: str) -> tuple[BaseSource, Table]:
             return sources[name], sources[name].table(short)
         except KeyError as error:
             raise typer.BadParameter(str(error.args[0])) from None
-    found = [(source, t) for source in sources.values() for t in source.tables if chosen in (names.table_name(t), t.name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise typer.BadParameter(f"{chosen}: more than one source has it: {', '.join(f'{s.name}.{chosen}' for s, _ in found)}")
+    matches = [(source, t) for source in sources.values() for t in source.tables if chosen in (names.table_name(t), t.name)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise typer.BadParameter(f"{chosen}: more than one source has it: {', '.join(f'{s.name}.{chosen}' for s, _ in matches)}")
     if dot:
         chosen_sources([name])  # it says that there is no such source
     raise typer.BadParameter(f"no source has a table {chosen}; sources: {', '.join(sources)}")
 
 
 def _count(source: BaseSource, table: Table, *, again: bool, dry_run: bool) -> None:
-    from cdc_assets.ledger.count import behind, count_events
-    from cdc_assets.resources.platform import Platform
+    from cdc_assets.clients.platform import Platform
+    from cdc_assets.proof.event_ledger import behind, count_events
 
     platform = Platform()
     if dry_run:
-        place = SourceLedger(platform.lake, source).place(table)
-        what = "all events again" if again else f"{quantity(behind(platform.lake, source, table, place), 'event')}"
+        ledger_place = SourceLedger(platform.lake, source).place(table)
+        what = "all events again" if again else f"{quantity(behind(platform.lake, source, table, ledger_place), 'event')}"
         told.print(f"{source.name}/{names.table_name(table)}: would count {what}")
         return
-    result = count_events(platform, source, [table], again=again)
+    result = count_events(Chain(platform, source), [table], again=again)
     told.print(f"counted {quantity(result.rows_read, 'event')} in {result.seconds:.1f} s")
     for name, why in result.detail.get("not_anew", {}).items():
         told.print(f"{source.name}/{name}: its topics keep what was counted of them: {why}")

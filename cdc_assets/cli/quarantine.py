@@ -12,16 +12,17 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from cdc_assets import names, settings
-from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
-from cdc_assets.quarantine.quarantined_records import QuarantinedRecord, QuarantineFilter, quarantine_records
-from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.models import BaseSource
-from cdc_assets.registry_files.loader import load_sources
-from cdc_assets.shown_text import visible
+from cdc_assets.chain.quarantine import QuarantinedRecord, QuarantineFilter, quarantine_records
+from cdc_assets.cli.output import Format, Output, is_data, print_document
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.registry import names, settings
+from cdc_assets.registry.display_text import visible
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry.source_declaration import BaseSource
+from cdc_assets.registry.table_declaration import Table
 
 app = typer.Typer(no_args_is_help=True, help=__doc__)
-Chosen = Annotated[str | None, typer.Argument(help="SOURCE or SOURCE/TABLE; default all.")]
+ChosenTables = Annotated[str | None, typer.Argument(help="SOURCE or SOURCE/TABLE; default all.")]
 OneTable = Annotated[str, typer.Argument(help="SOURCE/TABLE")]
 ErrorClass = Annotated[str | None, typer.Option("--class", help="Only of this error class.")]
 Partition = Annotated[int | None, typer.Option(help="Only of this partition.")]
@@ -33,7 +34,7 @@ SHOWN = ("source", "table", "state", "partition", "offset", "op", "row_key", "er
 
 @app.command("list")
 def list_(
-    chosen: Chosen = None,
+    chosen: ChosenTables = None,
     error_class: ErrorClass = None,
     partition: Partition = None,
     offset: Offset = None,
@@ -41,8 +42,8 @@ def list_(
     output: Output = Format.text,
 ) -> None:
     """List the records in quarantine. What may hold a value of a sensitive column is a hash."""
-    found = _matching_records(chosen, QuarantineFilter(error_class, partition, offset, every_state))
-    rows = [h.to_json() for h in found]
+    records = _matching_records(chosen, QuarantineFilter(error_class, partition, offset, every_state))
+    rows = [h.to_json() for h in records]
     if is_data(output):
         print_document(rows, output)
         return
@@ -54,7 +55,7 @@ def list_(
     for row in rows:
         grid.add_row(*("" if row[name] is None else visible(row[name]) for name in SHOWN))
     console.print(grid, markup=False)
-    console.print(", ".join(f"{count} {name}" for name, count in Counter(h.facts["error_class"] for h in found).items()))
+    console.print(", ".join(f"{count} {name}" for name, count in Counter(h.facts["error_class"] for h in records).items()))
 
 
 @app.command()
@@ -65,11 +66,11 @@ def show(
     show_sensitive: ShowSensitive = False,
 ) -> None:
     """Show one record with its bytes, as JSON; of a table with sensitive columns, their hashes."""
-    wanted = QuarantineFilter(None, partition, offset, every_state=True)
-    found = _matching_records(table, wanted, raw=True, as_is=show_sensitive)
-    if not found:
+    all_states = QuarantineFilter(None, partition, offset, every_state=True)
+    records = _matching_records(table, all_states, raw=True, as_is=show_sensitive)
+    if not records:
         raise typer.BadParameter(f"{table} has no record at offset {offset} in quarantine; cdc quarantine list {table} --all")
-    print_document([h.to_json(raw=True) for h in found], Format.json)
+    print_document([h.to_json(raw=True) for h in records], Format.json)
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,13 @@ class ChosenRecords:
     dry_run: bool
 
     def run(self, job: str) -> Any:
-        """A job of spark.silver.redrive on these; None where there is nothing to do."""
+        """A job of spark.silver.quarantine_redrive on these; None where there is nothing to do."""
         if self.dry_run or not self.count:
             return None
-        from spark.silver import redrive
+        from spark.silver import quarantine_redrive
 
-        choice = redrive.Choice(self.wanted.error_class, None, self.wanted.partition, self.wanted.offset)
-        decided = partial(getattr(redrive, job), choice=choice)
+        choice = quarantine_redrive.Choice(self.wanted.error_class, None, self.wanted.partition, self.wanted.offset)
+        decided = partial(getattr(quarantine_redrive, job), choice=choice)
         return _run(self.table, decided, is_folded=job == "redrive")
 
 
@@ -104,11 +105,11 @@ def decision(decide: Callable[[ChosenRecords], tuple[dict[str, Any], str]]) -> N
         dry_run: DryRun = False,
         output: Output = Format.text,
     ) -> None:
-        wanted = QuarantineFilter(error_class, partition, offset)
-        chosen = ChosenRecords(table, wanted, len(_matching_records(table, wanted)), dry_run)
-        facts, told = decide(chosen)
+        record_filter = QuarantineFilter(error_class, partition, offset)
+        chosen = ChosenRecords(table, record_filter, len(_matching_records(table, record_filter)), dry_run)
+        facts, summary = decide(chosen)
         answer = {"table": table, "chosen": chosen.count, **facts, "dry_run": dry_run}
-        print_document(answer, output) if is_data(output) else print(f"{table}: {chosen.count} chosen{told}")
+        print_document(answer, output) if is_data(output) else print(f"{table}: {chosen.count} chosen{summary}")
         if facts.get("left"):
             raise typer.Exit(1)
 
@@ -133,20 +134,20 @@ def drop(chosen: ChosenRecords) -> tuple[dict[str, Any], str]:
 
 
 def _run(chosen: str, job: Any, *, is_folded: bool) -> Any:
-    from cdc_assets.preflight.table_models import refuse_held
-    from cdc_assets.quarantine.given_up import fold_history_again
-    from cdc_assets.resources.platform import Platform
-    from cdc_assets.resources.table_lock import table_lock
-    from cdc_assets.tables.fold_specs import history_spec, silver_spec
-    from cdc_assets.tables.source_catalogue import catalogue_of
+    from cdc_assets.capture.preflight.table_models import refuse_held
+    from cdc_assets.capture.source_columns import catalogue_of
+    from cdc_assets.chain.fold_specs import history_spec, silver_spec
+    from cdc_assets.chain.quarantine import fold_history_again
+    from cdc_assets.clients.platform import Platform
+    from cdc_assets.clients.table_concurrency import table_lock
 
     ((source, table),) = _tables(chosen)
     platform = Platform()
-    catalogue = catalogue_of(platform, source, [table])
+    catalogue = catalogue_of(Chain(platform, source), [table])
     if table.id not in catalogue:
         raise typer.BadParameter(f"{chosen}: the source has no table {table.name} any more")
     if is_folded:
-        refuse_held(platform, source, table, catalogue[table.id])
+        refuse_held(Chain(platform, source), table, catalogue[table.id])
     with table_lock("silver", source.name, names.table_name(table)):
         spec = silver_spec(platform.lake, source, table, catalogue[table.id])
         done = platform.spark().run(job, spec)
@@ -159,8 +160,8 @@ def _matching_records(
     chosen: str | None, wanted: QuarantineFilter, *, raw: bool = False, as_is: bool = False
 ) -> list[QuarantinedRecord]:
     lake = settings.lake()
-    found = ((table, h) for source, table in _tables(chosen) for h in quarantine_records(lake, source, table, wanted, raw=raw))
-    return [h if as_is else h.hidden(table) for table, h in found]
+    records = ((table, h) for source, table in _tables(chosen) for h in quarantine_records(lake, source, table, wanted, raw=raw))
+    return [h if as_is else h.hidden(table) for table, h in records]
 
 
 def _tables(chosen: str | None) -> list[tuple[BaseSource, Table]]:

@@ -1,4 +1,7 @@
-"""`cdc reconcile`: prove that silver equals its source at an exact position of the source's log, and that histories are right."""
+"""`cdc reconcile`: prove that silver equals its source at an exact position of the source's log, and that histories are right.
+
+A difference is exit code 1; with --heal it is put right. What could not be compared is told with the reason.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +20,79 @@ from rich.markup import escape
 from rich.table import Table as Grid
 from rich.text import Text
 
-from cdc_assets import names, settings
-from cdc_assets.cli.exit_codes import report_errors
-from cdc_assets.cli.experimental import tell_experimental
-from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
-from cdc_assets.cli.reconcile_histories import print_history, prove_histories
-from cdc_assets.errors import ON_PURPOSE
-from cdc_assets.quantity import quantity
-from cdc_assets.reconcile.any_source import compare_rows
-from cdc_assets.reconcile.compare import can_reconcile
-from cdc_assets.reconcile.heal import heal
-from cdc_assets.reconcile.method import ComparisonMethod, ComparisonScope
-from cdc_assets.reconcile.result import IN_QUARANTINE, TableResult, not_compared
-from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
-from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.models import BaseSource
-from cdc_assets.registry_files.loader import load_sources
-from cdc_assets.resources.platform import Platform
-from cdc_assets.shown_text import visible
+from cdc_assets.cli.output import Format, Output, is_data, print_document
+from cdc_assets.cli.verb_frame import report_errors, tell_experimental
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.proof import history_proof
+from cdc_assets.proof.compared_slices import Share
+from cdc_assets.proof.comparison_at_cut import ComparisonMethod, ComparisonScope, can_reconcile
+from cdc_assets.proof.comparison_result import (
+    DIFFERENT,
+    EQUAL,
+    HISTORY,
+    IN_QUARANTINE,
+    NOT_COMPARED,
+    HistoryResult,
+    TableResult,
+    not_compared,
+)
+from cdc_assets.proof.healing import heal
+from cdc_assets.proof.source_comparison import compare_rows
+from cdc_assets.registry import names, settings
+from cdc_assets.registry.display_text import visible
+from cdc_assets.registry.errors import ON_PURPOSE
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry.source_declaration import BaseSource
+from cdc_assets.registry.table_declaration import Table
+from spark.errors import quantity
+
+
+def prove_histories(
+    chain: Chain[BaseSource], tables: Sequence[Table], *, part: Share, timeout: float, mend: bool
+) -> dict[str, HistoryResult]:
+    """By short name of the tables that have one; with `mend` those that are wrong are folded again, and proven again."""
+    proofs = {}
+    for table in tables:
+        if not history_proof.has_history(table):
+            continue
+        result = history_proof.prove(chain, table, part=part, timeout=timeout)
+        if mend and any(d.where == HISTORY for d in result.differences):
+            result = _heal_and_prove(chain, table, result, part, timeout)
+        proofs[names.table_name(table)] = result
+    return proofs
+
+
+def _heal_and_prove(chain: Chain[BaseSource], table: Table, result: HistoryResult, part: Share, timeout: float) -> HistoryResult:
+    try:
+        keys = history_proof.heal(chain, table)
+    except ON_PURPOSE as error:
+        print(f"{result.table}: its history is not healed: {error}", file=sys.stderr)
+        return replace(result, healed=0)
+    print(f"{result.table}: {quantity(keys, 'key')} of its history folded again from bronze", file=sys.stderr)
+    return replace(history_proof.prove(chain, table, part=part, timeout=timeout), healed=keys)
+
+
+def print_history(console: Console, result: HistoryResult, *, colour: str, shown: int) -> None:
+    """One line, and a row for each key that is wrong."""
+    seconds = ", ".join(f"{name} {value:.1f} s" for name, value in result.seconds.items())
+    line = Text(f"{result.table} history", style=colour)
+    console.print(
+        line.append(f": {visible(result.sentence())}" + (f" ({seconds})" if seconds else ""), style="default"), soft_wrap=True
+    )
+    for name, why in result.not_compared.items():
+        console.print(visible(f"  not compared: {name}: {why}"), markup=False, soft_wrap=True)
+    if not result.differences:
+        return
+    grid = Grid("key", "what", "damaged", "versions from", "columns", "seen by", box=None, pad_edge=False)
+    for difference in result.differences[:shown]:
+        kinds, versions = ", ".join(difference.kinds), ", ".join(difference.versions)
+        cells = (difference.key, kinds, difference.where, versions, ", ".join(difference.columns), ", ".join(difference.proofs))
+        grid.add_row(*(Text(visible(cell)) for cell in cells))
+    console.print(grid)
+    if result.keys_differing > shown:
+        console.print(f"  and {result.keys_differing - shown} more: -o json")
+
 
 _SHOWN = 20
 _HEAL_POLL_SECONDS = 3.0
@@ -78,12 +136,12 @@ def reconcile(
     """
     with report_errors():
         picked = _selection(chosen or [])
-        asked = _Asked(_share(share), timeout, ComparisonMethod(two_step, standby, view), mend and not dry_run)
-        _check_method(asked, [source for source, _ in picked])
+        choice = _Asked(_share(share), timeout, ComparisonMethod(two_step, standby, view), mend and not dry_run)
+        _check_method(choice, [source for source, _ in picked])
         tell_experimental(source for source, _ in picked)
         settings.export_stack_environment()
         platform = Platform()
-        results = [result for source, tables in picked for result in _prove_source(platform, source, tables, asked)]
+        results = [result for source, tables in picked for result in _prove_source(Chain(platform, source), tables, choice)]
         if is_data(output):
             print_document([r.to_json() for r in results], output)
         else:
@@ -101,31 +159,30 @@ def _check_method(asked: _Asked, sources: Sequence[BaseSource]) -> None:
             raise typer.BadParameter(f"source {source.name}: only a PostgreSQL source has a standby here")
 
 
-def _prove_source(platform: Platform, source: BaseSource, tables: list[Table], asked: _Asked) -> list[TableResult]:
+def _prove_source(chain: Chain[BaseSource], tables: list[Table], asked: _Asked) -> list[TableResult]:
     """Rows, healed where that is asked for, and then histories, which are proven against them."""
-    compare = partial(_compare_source, platform, source, asked=asked)
-    found = compare(tables)
+    compare = partial(_compare_source, chain, asked=asked)
+    results = compare(tables)
     if asked.heal:
-        found |= _heal_and_compare(platform, source, tables, found, asked.timeout, compare)
+        results |= _heal_and_compare(chain, tables, results, asked.timeout, compare)
     if asked.method.view:
         # A history has no view.
-        return [found[name] for name in map(names.table_name, tables)]
-    proven = prove_histories(platform, source, tables, part=asked.share, timeout=asked.timeout, mend=asked.heal)
-    return [replace(found[name], history=proven.get(name)) for name in map(names.table_name, tables)]
+        return [results[name] for name in map(names.table_name, tables)]
+    proven = prove_histories(chain, tables, part=asked.share, timeout=asked.timeout, mend=asked.heal)
+    return [replace(results[name], history=proven.get(name)) for name in map(names.table_name, tables)]
 
 
-def _compare_source(platform: Platform, source: BaseSource, tables: Sequence[Table], *, asked: _Asked) -> dict[str, TableResult]:
+def _compare_source(chain: Chain[BaseSource], tables: Sequence[Table], *, asked: _Asked) -> dict[str, TableResult]:
     """What stands before a whole source is the result of each of its tables: the other sources are compared."""
     slices = dict.fromkeys([names.table_name(t) for t in tables], asked.share)
     try:
-        return compare_rows(platform, source, tables, ComparisonScope(slices, asked.timeout, asked.method))
+        return compare_rows(chain, tables, ComparisonScope(slices, asked.timeout, asked.method))
     except ON_PURPOSE as error:
-        return {names.table_name(table): not_compared(source, table, str(error)) for table in tables}
+        return {names.table_name(table): not_compared(chain.source, table, str(error)) for table in tables}
 
 
 def _heal_and_compare(
-    platform: Platform,
-    source: BaseSource,
+    chain: Chain[BaseSource],
     tables: list[Table],
     found: dict[str, TableResult],
     timeout: float,
@@ -136,7 +193,7 @@ def _heal_and_compare(
     A table of which nothing can be healed is not compared again: its scans would show the same.
     """
     different = [t for t in tables if found[names.table_name(t)].verdict == DIFFERENT]
-    asked: Counter[str] = Counter()
+    healed: Counter[str] = Counter()
     until = time.monotonic() + timeout
     results = {names.table_name(t): found[names.table_name(t)] for t in different}
     for attempt in itertools.count():
@@ -144,34 +201,34 @@ def _heal_and_compare(
             # A row read while a commit was not visible yet stands behind that change (ADR 26): what still differs is read again.
             name = names.table_name(table)
             if results[name].verdict == DIFFERENT:
-                asked[name] = max(asked[name], _heal(platform, source, table, results[name]))
-        different = [t for t in different if asked[names.table_name(t)]]
+                healed[name] = max(healed[name], _heal(chain, table, results[name]))
+        different = [t for t in different if healed[names.table_name(t)]]
         if not different:
             break
         compared = compare(different)
-        results |= {name: replace(result, healed=asked[name]) for name, result in compared.items()}
+        results |= {name: replace(result, healed=healed[name]) for name, result in compared.items()}
         different = [t for t in different if not results[names.table_name(t)].equal]
         if not different or time.monotonic() > until:
             break
         time.sleep(_HEAL_POLL_SECONDS)
-    return {name: replace(result, healed=asked[name]) for name, result in results.items()}
+    return {name: replace(result, healed=healed[name]) for name, result in results.items()}
 
 
-def _heal(platform: Platform, source: BaseSource, table: Table, result: TableResult) -> int:
+def _heal(chain: Chain[BaseSource], table: Table, result: TableResult) -> int:
     """How many keys were folded or asked for again; why none could be is told."""
-    told = f"{source.name}/{names.table_name(table)}"
+    table_path = f"{chain.source.name}/{names.table_name(table)}"
     try:
-        refolded, again = heal(platform, source, table, result)
+        refolded, again = heal(chain, table, result)
     except ON_PURPOSE as error:
-        print(f"{told}: not healed: {error}", file=sys.stderr)
+        print(f"{table_path}: not healed: {error}", file=sys.stderr)
         return 0
-    print(f"{told}: {quantity(refolded, 'key')} folded again, {again} read again", file=sys.stderr)
+    print(f"{table_path}: {quantity(refolded, 'key')} folded again, {again} read again", file=sys.stderr)
     if not refolded + again:
-        from cdc_assets.onboarding.steps.verify import phantom_mend
+        from cdc_assets.capture.onboarding.topic_verification import phantom_mend
 
         print(
-            f"{told}: no event can be read again for what differs. Rows that the source has no more go with: "
-            f"{phantom_mend(source, table)} (docs/explanation/reconciliation.md, Healing)",
+            f"{table_path}: no event can be read again for what differs. Rows that the source has no more go with: "
+            f"{phantom_mend(chain.source, table)} (docs/explanation/reconciliation.md, Healing)",
             file=sys.stderr,
         )
     return refolded + again
@@ -217,10 +274,10 @@ def _selection(chosen: list[str]) -> list[tuple[BaseSource, list[Table]]]:
     exact = [name for name, source in sources.items() if can_reconcile(source)]
     if not chosen and (others := [name for name in sources if name not in exact]):
         # Whole tables of these travel each time.
-        told = f"not compared unless named: {', '.join(others)} (cdc reconcile {others[0]})"
+        notice = f"not compared unless named: {', '.join(others)} (cdc reconcile {others[0]})"
         if not exact:
-            raise typer.BadParameter(told)
-        print(told, file=sys.stderr)
+            raise typer.BadParameter(notice)
+        print(notice, file=sys.stderr)
     for text in chosen or exact:
         name, _, short = text.replace("/", ".", 1).partition(".")
         source = sources.get(name)
@@ -230,13 +287,13 @@ def _selection(chosen: list[str]) -> list[tuple[BaseSource, list[Table]]]:
             tables = [source.table(short)] if short else list(source.tables)
         except KeyError as error:
             raise typer.BadParameter(str(error.args[0])) from None
-        known = picked.setdefault(name, [])
-        known += [t for t in tables if t not in known]
+        tables_of_source = picked.setdefault(name, [])
+        tables_of_source += [t for t in tables if t not in tables_of_source]
     return [(source, picked[name]) for name, source in sources.items() if name in picked]
 
 
 def _share(text: str) -> tuple[int, int]:
-    part, _, parts = text.partition("/")
-    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+    number, _, parts = text.partition("/")
+    if not (number.isdecimal() and parts.isdecimal() and 1 <= int(number) <= int(parts)):
         raise typer.BadParameter(f"--share {text}: give PART/PARTS, such as 1/8")
-    return int(part) - 1, int(parts)
+    return int(number) - 1, int(parts)

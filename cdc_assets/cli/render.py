@@ -9,18 +9,16 @@ from typing import Annotated, cast
 
 import typer
 
-from cdc_assets import settings
-from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
-from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import BaseSource
-from cdc_assets.registry_files.loader import load_sources
-from cdc_assets.render.connector import name_warnings
-from cdc_assets.render.deployment import Deployment, load_deployment
-from cdc_assets.render.grafana_files import grafana_files
-from cdc_assets.render.prometheus_files import prometheus_files
-from cdc_assets.render.rendered_files import apply, changes
-from cdc_assets.render.spark_files import spark_files
-from cdc_assets.render.tree import TARGETS, Target, connectors_to_render, render
+from cdc_assets.cli.output import Format, Output, is_data, print_document
+from cdc_assets.deploy.manifest import load_deployment
+from cdc_assets.deploy.monitoring_files import grafana_files, prometheus_files
+from cdc_assets.deploy.rendered_files import TARGETS, Target, apply, changes, connectors_to_render, render
+from cdc_assets.deploy.spark_server_files import spark_files
+from cdc_assets.deploy.strimzi import name_warnings
+from cdc_assets.registry import settings
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry.source_declaration import BaseSource
+from spark.errors import quantity
 
 _OF_REGISTRY: dict[str, Callable[[Sequence[BaseSource]], dict[str, str]]] = {
     "spark": lambda _: spark_files(),
@@ -41,39 +39,37 @@ def render_verb(
     output: Output = Format.text,
 ) -> None:
     """Write manifests from the registry, the same ones each time; nothing secret is in them."""
-    if target not in (known := (*TARGETS, *_OF_REGISTRY)):
-        raise typer.BadParameter(f"no target {target!r}; there are: {', '.join(known)}")
+    if target not in (targets := (*TARGETS, *_OF_REGISTRY)):
+        raise typer.BadParameter(f"no target {target!r}; there are: {', '.join(targets)}")
     if target in _OF_REGISTRY:
         files = _OF_REGISTRY[target](load_sources(settings.sources_folder()))
     else:
         files = _manifests(cast(Target, target), deployment)
-    found = changes(out, target, files)
+    file_changes = changes(out, target, files)
     if not (check or dry_run):
-        apply(out, found)
+        apply(out, file_changes)
     if is_data(output):
-        print_document([{"path": each.path, "action": each.action} for each in found], output)
+        print_document([{"path": change.path, "action": change.action} for change in file_changes], output)
     elif check or dry_run:
-        print("".join(each.diff() for each in found), end="")
+        print("".join(change.diff() for change in file_changes), end="")
     else:
-        for each in found:
+        for each in file_changes:
             print(f"{each.action:7}{out / each.path}")
     became = "differ" if check or dry_run else "changed"
-    print(f"{quantity(len(files), 'file')} rendered; in {out / target} {len(found)} {became}", file=sys.stderr)
-    if check and found:
+    print(f"{quantity(len(files), 'file')} rendered; in {out / target} {len(file_changes)} {became}", file=sys.stderr)
+    if check and file_changes:
         raise typer.Exit(1)
 
 
 def _manifests(target: Target, deployment: Path) -> dict[str, str]:
     sources, platform = load_sources(settings.sources_folder()), load_deployment(deployment)
     files = render(target, sources, platform)
-    for told in [*_name_warnings(sources, platform), *_owner_notes(sources)] if target == "strimzi" else ():
-        print(told, file=sys.stderr)
+    if target == "strimzi":
+        own = ("capture",) if platform.mirror == "mirrormaker2" else ("capture", "mirror", "checkpoints", "heartbeats")
+        connectors = (connector for connector in connectors_to_render(sources, platform) if connector.role in own)
+        for note in [*name_warnings(connectors), *_owner_notes(sources)]:
+            print(note, file=sys.stderr)
     return files
-
-
-def _name_warnings(sources: Sequence[BaseSource], platform: Deployment) -> list[str]:
-    own = ("capture",) if platform.mirror == "mirrormaker2" else ("capture", "mirror", "checkpoints", "heartbeats")
-    return name_warnings(each for each in connectors_to_render(sources, platform) if each.role in own)
 
 
 def _owner_notes(sources: Sequence[BaseSource]) -> list[str]:

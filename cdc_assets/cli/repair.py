@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc_assets.cli.chosen_sources import chosen_sources, complete_source, complete_topic
-from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
+from cdc_assets.cli.output import Format, Output, is_data, print_document
+from cdc_assets.cli.verb_frame import chosen_sources, complete_source, complete_topic
+from cdc_assets.clients.source_chain import Chain
 
 if TYPE_CHECKING:
-    from cdc_assets.bronze.model_repair import ModelRepair
-    from cdc_assets.bronze.reload import TableReload
-    from cdc_assets.registry.base_table import Table
-    from cdc_assets.registry.models import BaseSource, CapturedSource
+    from cdc_assets.chain.model_repair import ModelRepair
+    from cdc_assets.chain.table_reload import TableReload
+    from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
+    from cdc_assets.registry.table_declaration import Table
 
 app = typer.Typer(no_args_is_help=True, help="Mend what a red check has named.")
 
@@ -34,8 +35,8 @@ def mirror(
     output: Output = Format.text,
 ) -> None:
     """Copy a topic again and read its table again, as far as its findings ask for it; exit 1 while something is wrong."""
-    from cdc_assets.mirroring.repair import plan, repair
-    from cdc_assets.resources.platform import Platform
+    from cdc_assets.capture.mirror_losses import plan, repair
+    from cdc_assets.clients.platform import Platform
 
     platform = Platform()
     chosen = plan(platform, chosen_sources(), topic, snapshot=snapshot)
@@ -72,21 +73,21 @@ def bronze(
     Without a table: each of the source whose topic has. One snapshot reads them all. A topic that was made again and begins
     with the whole table, as behind a new connector, is taken as it is.
     """
-    from cdc_assets.bronze.reload import ask_source, plan_reloads, reload_bronze
-    from cdc_assets.resources.platform import Platform
+    from cdc_assets.chain.table_reload import ask_source, plan_reloads, reload_bronze
+    from cdc_assets.clients.platform import Platform
 
     (declared,) = chosen_sources([source])
     tables = list(declared.tables) if table is None else _tables(declared, [table])
     platform = Platform()
-    plans = plan_reloads(platform, declared, tables, anew=anew)
+    plans = plan_reloads(Chain(platform, declared), tables, anew=anew)
     epochs = {plan.topic: plan.epoch for plan in plans}
-    if wanted := [plan for plan in plans if plan.wanted]:
-        asked = ask_source(declared, wanted[0].gap or wanted[0].topic)
+    if to_reload := [plan for plan in plans if plan.wanted]:
+        asked_source = ask_source(declared, to_reload[0].gap or to_reload[0].topic)
         if not dry_run:
-            epochs |= reload_bronze(platform, asked, wanted, partial(print, file=sys.stderr))
+            epochs |= reload_bronze(Chain(platform, asked_source), to_reload, partial(print, file=sys.stderr))
     if is_data(output):
-        found = [_reload_document(declared, plan, epochs[plan.topic], dry_run=dry_run) for plan in plans]
-        print_document(found if table is None else found[0], output)
+        reloaded = [_reload_document(declared, plan, epochs[plan.topic], dry_run=dry_run) for plan in plans]
+        print_document(reloaded if table is None else reloaded[0], output)
         return
     for plan in plans:
         _print_reload(plan, plan.next_epoch if dry_run else epochs[plan.topic], dry_run=dry_run)
@@ -107,15 +108,15 @@ def model(
 
     For sources that have a binlog. Their connector gets the server's own definitions. The source's schema is not touched.
     """
-    from cdc_assets.bronze.model_repair import plan_repair, repair_models
-    from cdc_assets.resources.platform import Platform
+    from cdc_assets.chain.model_repair import plan_repair, repair_models
+    from cdc_assets.clients.platform import Platform
 
     declared = _with_binlog(source)
-    wanted, platform = _tables(declared, tables or []), Platform()
+    chosen_tables, platform = _tables(declared, tables or []), Platform()
     if dry_run:
-        done = plan_repair(platform, declared, wanted)
+        done = plan_repair(Chain(platform, declared), chosen_tables)
     else:
-        done = repair_models(platform, declared, wanted, partial(print, file=sys.stderr))
+        done = repair_models(Chain(platform, declared), chosen_tables, partial(print, file=sys.stderr))
     if is_data(output):
         print_document(_model_document(declared, done), output)
         return
@@ -129,18 +130,18 @@ def model(
 
 
 def _with_binlog(name: str) -> CapturedSource:
-    from cdc_assets import names
-    from cdc_assets.errors import ConnectError
-    from cdc_assets.preflight.table_models import reads_statements
+    from cdc_assets.capture.preflight.table_models import reads_statements
+    from cdc_assets.registry import names
+    from cdc_assets.registry.errors import ConnectError
 
-    by_connector = {names.connector_name(each): each.name for each in chosen_sources() if each.captured}
+    by_connector = {names.connector_name(source): source.name for source in chosen_sources() if source.captured}
     (declared,) = chosen_sources([by_connector.get(name, name)])
-    found = reads_statements(declared)
-    if found is None:
+    reader = reads_statements(declared)
+    if reader is None:
         raise ConnectError(f"source {declared.name} is of kind {declared.kind_name}: its connector makes no model by statements")
-    if found.managed_by == "gitops":
-        raise ConnectError(f"source {found.name} is managed_by gitops: its connector's config is written by its operator alone")
-    return found
+    if reader.managed_by == "gitops":
+        raise ConnectError(f"source {reader.name} is managed_by gitops: its connector's config is written by its operator alone")
+    return reader
 
 
 def _tables(declared: BaseSource, chosen: list[str]) -> list[Table]:
@@ -151,7 +152,7 @@ def _tables(declared: BaseSource, chosen: list[str]) -> list[Table]:
 
 
 def _model_document(source: CapturedSource, done: ModelRepair) -> dict[str, object]:
-    from cdc_assets import names
+    from cdc_assets.registry import names
 
     return {
         "source": source.name,
@@ -171,7 +172,7 @@ def _print_reload(plan: TableReload, epoch: int, *, dry_run: bool) -> None:
 
 
 def _reload_document(source: BaseSource, plan: TableReload, epoch: int, *, dry_run: bool) -> dict[str, object]:
-    from cdc_assets import names
+    from cdc_assets.registry import names
 
     facts = {"source": source.name, "table": names.table_name(plan.table), "topic": plan.topic, "gap": plan.gap}
     done = plan.wanted and not dry_run
@@ -187,31 +188,30 @@ def source(
     output: Output = Format.text,
 ) -> None:
     """Open a new epoch with every table read again: for a source whose server was restored, or lost its slot."""
-    from cdc_assets.errors import IncarnationError
-    from cdc_assets.failover.epochs import open_epoch
-    from cdc_assets.failover.opening import STEPS
-    from cdc_assets.identity.look import verdict
-    from cdc_assets.kinds import kind_of
-    from cdc_assets.resources.platform import Platform
+    from cdc_assets.capture.incarnations.server_verdict import verdict
+    from cdc_assets.chain.new_epoch import STEPS, open_epoch
+    from cdc_assets.clients.platform import Platform
+    from cdc_assets.registry.errors import IncarnationError
+    from cdc_assets.registry.kinds import kind_of
 
     (declared,) = chosen_sources([name])
-    asked = declared.captured
-    if asked is None or kind_of(asked).incarnation is None:
+    asked_source = declared.captured
+    if asked_source is None or kind_of(asked_source).incarnation is None:
         raise IncarnationError(
             f"source {name} is no PostgreSQL, MariaDB or MySQL database: its incarnations are not told "
             "(docs/explanation/incarnations.md)"
         )
     platform = Platform()
-    found = verdict(platform, asked)
-    other = found.kind == "other"
+    place_verdict = verdict(Chain(platform, asked_source))
+    other = place_verdict.kind == "other"
     epochs = {}
     if other and not dry_run:
-        epochs = dict(open_epoch(platform, asked, found.reason, lambda text: print(text, file=sys.stderr)))
+        epochs = dict(open_epoch(Chain(platform, asked_source), place_verdict.reason, lambda text: print(text, file=sys.stderr)))
     if is_data(output):
         steps = list(STEPS.values()) if other else []
-        print_document({"source": name, **asdict(found), "steps": steps, "epochs": epochs}, output)
+        print_document({"source": name, **asdict(place_verdict), "steps": steps, "epochs": epochs}, output)
         return
-    print(f"{name}: {found.reason or 'its server is the one that was read'}")
+    print(f"{name}: {place_verdict.reason or 'its server is the one that was read'}")
     for number, step in enumerate(STEPS.values() if other and dry_run else (), 1):
         print(f"{number} {step}")
     for topic, epoch in sorted(epochs.items()):

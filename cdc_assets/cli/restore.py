@@ -1,4 +1,7 @@
-"""`cdc restore`: tables of a source from its backup, or what that would find."""
+"""`cdc restore` and `cdc drill`: tables, topics and connectors of a source from its backup, and the proof that this works.
+
+A drill restores the newest backup beside the lake and compares it with silver; it changes nothing of the lake.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,76 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_assets import names, settings
-from cdc_assets.cli.chosen_sources import chosen_sources, complete_source
-from cdc_assets.cli.exit_codes import report_errors
-from cdc_assets.cli.option_group import group_options
-from cdc_assets.cli.output_formats import Format, Output, print_rows
-from cdc_assets.cli.progress import console
-from spark.replay.wanted_keys import WantedKeys
+from cdc_assets.cli.output import Format, Output, console, is_data, print_document, print_rows
+from cdc_assets.cli.verb_frame import chosen_sources, complete_source, group_options, report_errors
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.registry import names, settings
+from cdc_assets.registry.errors import NothingToRunError
+from cdc_assets.registry.source_declaration import BaseSource
+from spark.errors import quantity
+from spark.upkeep.replay_spec import WantedKeys
 
 if TYPE_CHECKING:
-    from cdc_assets.restore.restore_request import RestoredTable, RestoreRequest
+    from cdc_assets.recovery.drill import Drill
+    from cdc_assets.recovery.restore_point import RestoredTable, RestoreRequest
 
-_SHOWN = ("table", "outcome", "records", "objects", "bytes", "epoch", "positions")
+
+def restore_clusters(source: BaseSource, *, topics: bool, connectors: bool, dry_run: bool, output: Format) -> None:
+    """Schemas first, which topics are read with; then topics, and connectors, which go on behind them."""
+    answer: dict[str, Any] = {"source": source.name, "dry_run": dry_run}
+    if topics:
+        answer["subjects"] = _subjects(source, dry_run)
+        answer["topics"] = _topics(source, dry_run)
+    if connectors:
+        answer["connectors"] = _connectors(source, dry_run)
+    if is_data(output):
+        print_document(answer, output)
+        return
+    done = "would be restored" if dry_run else "restored"
+    for row in answer.get("subjects", ()):
+        print(f"{row['subject']} ({row['registry']}): {quantity(row['versions'], 'version')} {done}")
+    for row in answer.get("topics", ()):
+        print(f"{row['topic']} ({row['cluster']}) {row['why']}: {quantity(row['records'], 'record')} {done}")
+    if topics and not answer["topics"]:
+        print(f"{source.name}: every topic is there")
+    for row in answer.get("connectors", ()):
+        print(f"{row['connector']} {row['way']}: {row['reason']}")
+
+
+def _subjects(source: BaseSource, dry_run: bool) -> list[dict[str, Any]]:
+    from cdc_assets.clients.platform import Platform
+    from cdc_assets.recovery.lost_subjects import plan_subjects, restore_subjects
+    from cdc_assets.recovery.topic_plan import backup_store
+
+    store = backup_store(Chain(Platform(), source))
+    plans = plan_subjects(store, source) if dry_run else restore_subjects(store, source, _say)
+    return [plan.to_json() for plan in plans]
+
+
+def _topics(source: BaseSource, dry_run: bool) -> list[dict[str, Any]]:
+    from cdc_assets.clients.platform import Platform
+    from cdc_assets.recovery.lost_topics import restore_topics
+    from cdc_assets.recovery.topic_plan import plan_topics
+
+    if dry_run:
+        return [plan.to_json() for plan in plan_topics(Chain(Platform(), source))]
+    filled = restore_topics(Chain(Platform(), source), _say)
+    return [{**topic.plan.to_json(), "topic_id": topic.topic_id, "records": topic.records} for topic in filled]
+
+
+def _connectors(source: BaseSource, dry_run: bool) -> list[dict[str, Any]]:
+    from cdc_assets.clients.platform import Platform
+    from cdc_assets.recovery.restored_connectors import plan_connectors, restore_connectors
+
+    plans = plan_connectors(Chain(Platform(), source)) if dry_run else restore_connectors(Chain(Platform(), source), _say)
+    return [plan.to_json() for plan in plans]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+_SHOWN_RESTORED = ("table", "outcome", "records", "objects", "bytes", "epoch", "positions")
 
 
 @dataclass(frozen=True)
@@ -88,7 +149,7 @@ def restore(
             return
         request = _request(source, tables or [], choice)
         rows = _plan(request) if dry_run else _restore(request, needs_spark=choice.into is not None)
-    print_rows([request.row_of(row) for row in rows], output, narrow=_SHOWN)
+    print_rows([request.row_of(row) for row in rows], output, narrow=_SHOWN_RESTORED)
     for sentence in (sentence for row in rows for sentence in row.damage):
         print(f"damaged: {sentence}", file=sys.stderr)
     if any(row.damage for row in rows):
@@ -96,9 +157,9 @@ def restore(
 
 
 def _bring_back(name: str, tables: list[str], choice: RestoreOptions, dry_run: bool) -> list[dict[str, Any]]:
-    from cdc_assets.resources.platform import Platform
-    from cdc_assets.restore.past_records import bring_back, floor_of_table
-    from cdc_assets.restore.restore_source import tables_of
+    from cdc_assets.clients.platform import Platform
+    from cdc_assets.recovery.past_records import bring_back, floor_of_table
+    from cdc_assets.recovery.restored_source import tables_of
 
     if choice.into or choice.to or choice.skip_damaged or choice.wanted:
         raise typer.BadParameter(
@@ -108,14 +169,13 @@ def _bring_back(name: str, tables: list[str], choice: RestoreOptions, dry_run: b
     platform, rows = Platform(), []
     for table in tables_of(source, tables):
         floor = floor_of_table(platform.lake, source, table)
-        found = None if dry_run else bring_back(platform, source, table, console.print)
-        outcome = found.outcome if found else "gone" if floor else "there"
+        restored = None if dry_run else bring_back(Chain(platform, source), table, console.print)
+        outcome = restored.outcome if restored else "gone" if floor else "there"
         rows.append({"table": names.table_name(table), "outcome": outcome, "records": floor.records if floor else 0})
     return rows
 
 
 def _restore_clusters(name: str, tables: list[str], choice: RestoreOptions, dry_run: bool, output: Format) -> None:
-    from cdc_assets.cli.restore_clusters import restore_clusters
 
     if tables or choice.into or choice.to or choice.skip_damaged or choice.wanted or choice.past:
         raise typer.BadParameter(
@@ -127,30 +187,96 @@ def _restore_clusters(name: str, tables: list[str], choice: RestoreOptions, dry_
 
 
 def _request(name: str, tables: list[str], choice: RestoreOptions) -> RestoreRequest:
-    from cdc_assets.resources.platform import Platform
-    from cdc_assets.restore.restore_wish import RestoreWish, make_request
+    from cdc_assets.clients.platform import Platform
+    from cdc_assets.recovery.restored_source import RestoreWish, make_request
 
     (source,) = chosen_sources([name])
     wish = RestoreWish(tuple(tables), choice.into, choice.to, choice.skip_damaged, choice.wanted)
-    return make_request(Platform(), source, wish)
+    return make_request(Chain(Platform(), source), wish)
 
 
 def _plan(request: RestoreRequest) -> list[RestoredTable]:
-    from cdc_assets.restore.restored_bronze import plan_bronze
+    from cdc_assets.recovery.restored_bronze import plan_bronze
 
     return plan_bronze(request)
 
 
 def _restore(request: RestoreRequest, *, needs_spark: bool) -> list[RestoredTable]:
     """Into the lake itself without Spark as well: the runs of the source make silver when they go on."""
-    from cdc_assets.resources.platform import Platform
-    from cdc_assets.restore.restore_source import restore_source
-    from cdc_assets.restore.restored_bronze import restore_bronze
+    from cdc_assets.clients.platform import Platform
+    from cdc_assets.recovery.restored_bronze import restore_bronze
+    from cdc_assets.recovery.restored_source import restore_source
 
     if needs_spark:
         settings.address("CDC_SPARK_REMOTE")  # before an hour of bronze
     if settings.lookup("CDC_SPARK_REMOTE"):
         return restore_source(Platform(), request, console.print)
-    found = restore_bronze(request, console.print)
+    restored = restore_bronze(request, console.print)
     console.print("bronze is restored; no Spark runs here, so silver and histories follow with the source's runs: ./cdc up")
-    return found
+    return restored
+
+
+_PLANNED = ("source", "table", "version", "records", "objects", "bytes", "problem")
+_SHOWN_DRILLED = ("source", "table", "version", "rows", "differing", "problem")
+
+
+def drill(
+    chosen: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SOURCE]…", help="All that have a backup without.", autocompletion=complete_source),
+    ] = None,
+    last: Annotated[bool, typer.Option("--last", help="Print what the last drill has found, and do nothing.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the restored tables where they are.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be restored and compared; do nothing.")] = False,
+    output: Output = Format.text,
+) -> None:
+    """Restore the newest backup into a scratch lake and compare it with silver as it was there.
+
+    Exit 1 when a row differs, or a table cannot be restored. The lake itself is only read.
+    """
+    settings.export_stack_environment()
+    if dry_run and (last or keep):
+        raise typer.BadParameter("--dry-run does nothing: give it without --last and --keep")
+    with report_errors():
+        sources = [source for source in chosen_sources(chosen or ()) if chosen or source.backup is not None]
+        if not sources:
+            raise NothingToRunError("no source declares a backup: there is nothing to drill (backup: in its file)")
+        if dry_run:
+            _print_plans(sources, output)
+            return
+        drills = [one for source in sources if (one := _last(source) if last else _drill(source, keep))]
+    if is_data(output):
+        print_document([one.to_json() for one in drills], output)
+    else:
+        rows = [{"source": one.source, **table} for one in drills for table in one.to_json()["tables"]]
+        print_rows(rows, output, narrow=_SHOWN_DRILLED)
+        for one in drills:
+            console.print(f"{one.source}: {one.moment}, {one.seconds / 60:.1f} minutes, {quantity(one.bytes, 'byte')} of backup")
+    if not all(one.is_equal for one in drills):
+        raise typer.Exit(1)
+
+
+def _print_plans(sources: list[BaseSource], output: Format) -> None:
+    from cdc_assets.clients.platform import Platform
+    from cdc_assets.recovery.drill import plan_drill
+
+    plans = [plan.to_json(source.name) for source in sources for plan in plan_drill(Chain(Platform(), source))]
+    print_rows(plans, output, narrow=_PLANNED)
+    if any(plan["problem"] for plan in plans):
+        raise typer.Exit(1)
+
+
+def _last(source: BaseSource) -> Drill | None:
+    """As the lake has noted it; where there is none any more, as the backup has."""
+    from cdc_assets.clients.platform import Platform
+    from cdc_assets.recovery.drill import drill_of_backup, last_drill
+
+    newest = last_drill(settings.lake(), source)
+    return newest if newest or source.backup is None else drill_of_backup(Platform().store(source.backup.store), source.name)
+
+
+def _drill(source: BaseSource, keep: bool) -> Drill:
+    from cdc_assets.clients.platform import Platform
+    from cdc_assets.recovery.drill import drill_source
+
+    return drill_source(Chain(Platform(), source), console.print, keep=keep)

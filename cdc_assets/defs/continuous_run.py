@@ -16,20 +16,20 @@ import dagster as dg
 from dagster._core.scheduler.instigation import InstigatorStatus
 from typing_extensions import Self
 
-from cdc_assets import names
-from cdc_assets.continuous.keep_carrying import ContinuousLoop, Listener, StreamFigures
-from cdc_assets.continuous.lag import TableLag
-from cdc_assets.continuous.source_work import CarriedPass, SourceWork
-from cdc_assets.continuous.streams import open_work
-from cdc_assets.defs.assets.continuous_reports import ContinuousReports, Event
+from cdc_assets.chain.continuous_loop import ContinuousLoop, Listener, StreamFigures, open_work
+from cdc_assets.chain.continuous_source import CarriedPass, SourceWork
+from cdc_assets.chain.lag import TableLag
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.defs.asset_specs import AssetEvent, version_in
+from cdc_assets.defs.continuous_reports import ContinuousReports, Event
+from cdc_assets.defs.instance_runs import last_materializations
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.defs.sensors.recent_runs import last_materializations
-from cdc_assets.defs.told_changes import AssetEvent, version_in
-from cdc_assets.errors import CdcAssetsError
-from cdc_assets.quantity import quantity
-from cdc_assets.registry.models import BaseSource
-from cdc_assets.registry_files.declaration_changes import is_gone
-from cdc_assets.resources.platform import Platform
+from cdc_assets.registry import names
+from cdc_assets.registry.errors import CdcAssetsError
+from cdc_assets.registry.registry_copy import is_gone
+from cdc_assets.registry.source_declaration import BaseSource
+from spark.errors import quantity
 
 ENDS_TAG = "cdc/ends"
 """Set on a run by newer definitions: it ends, and the next one has them."""
@@ -82,13 +82,13 @@ class SignOfLife:
     def read(cls, instance: dg.DagsterInstance, source: BaseSource) -> Self | None:
         """The newest; None: there was never one."""
         key = _life_key(source)
-        found = instance.daemon_cursor_storage.get_cursor_values({key}).get(key)
-        return cls(**json.loads(found)) if found else None
+        value = instance.daemon_cursor_storage.get_cursor_values({key}).get(key)
+        return cls(**json.loads(value)) if value else None
 
     def leave(self, instance: dg.DagsterInstance, source: BaseSource) -> None:
         """Over the last one."""
-        told = json.dumps({"run_id": self.run_id, "time": self.time, "text": self.text})
-        instance.daemon_cursor_storage.set_cursor_values({_life_key(source): told})
+        value = json.dumps({"run_id": self.run_id, "time": self.time, "text": self.text})
+        instance.daemon_cursor_storage.set_cursor_values({_life_key(source): value})
 
 
 def _life_key(source: BaseSource) -> str:
@@ -141,16 +141,16 @@ class _ContinuousRun(threading.Thread):
     def run(self) -> None:
         """The loop, until it is over."""
         try:
-            with open_work(self._platform, self._source, self._context.log.info) as work:
+            with open_work(Chain(self._platform, self._source), self._context.log.info) as open_folds:
                 listener = Listener(
                     is_over=self.over.is_set,
-                    tell_pass=lambda done: self._add(work, done),
+                    tell_pass=lambda done: self._add(open_folds, done),
                     tell_figures=self._note,
                     say=self._context.log.info,
                     every=_FIGURES_SECONDS,
                 )
-                ContinuousLoop(work, listener).run()
-                self._report(work, all_of_it=True)
+                ContinuousLoop(open_folds, listener).run()
+                self._report(open_folds, all_of_it=True)
         except Exception as error:  # noqa: BLE001 - raised again by the run's own thread
             self.crash = error
 
@@ -215,6 +215,6 @@ class _ContinuousRun(threading.Thread):
         lag = figures.lag
         age = "" if lag.seconds is None else f", the oldest {lag.seconds:.1f} s old"
         behind = "caught up" if figures.is_caught_up else f"{quantity(lag.records, 'record')} behind{age}"
-        failing = f", failing: {', '.join('/'.join(place) for place in figures.failing)}" if figures.failing else ""
+        failing = f", failing: {', '.join('/'.join(table_path) for table_path in figures.failing)}" if figures.failing else ""
         self._text = f"{figures.records_per_second:.0f}/s, {behind}{failing}"
         self._context.log.info(self._text)

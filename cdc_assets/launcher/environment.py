@@ -65,7 +65,10 @@ def make(root: Path, groups: set[str], environment: dict[str, str]) -> None:
         stamp = root / ".venv" / _STAMP
         stamp.unlink(missing_ok=True)
         _sync(uv, root, groups, environment)
-        _write_command(root)
+        # `cdc`, as our messages write it, for a shell that has the environment on its PATH (`./cdc env`).
+        command = root / ".venv" / "bin" / "cdc"
+        command.write_text(f'#!/bin/sh\nexec {shlex.quote(str(root / "cdc"))} "$@"\n', encoding="utf-8")
+        command.chmod(0o755)
         stamp.write_text(json.dumps(stamp_content(root, groups)), encoding="utf-8")
 
 
@@ -97,13 +100,6 @@ def _sync(uv: Path, root: Path, groups: set[str], environment: dict[str, str]) -
     _run([uv, "pip", "sync", "--require-hashes", *target, requirements], root, settings)
 
 
-def _write_command(root: Path) -> None:
-    """`cdc`, as our messages write it, for a shell that has the environment on its PATH (`./cdc env`)."""
-    command = root / ".venv" / "bin" / "cdc"
-    command.write_text(f'#!/bin/sh\nexec {shlex.quote(str(root / "cdc"))} "$@"\n', encoding="utf-8")
-    command.chmod(0o755)
-
-
 def _compile_own(root: Path, environment: dict[str, str]) -> None:
     """Before a stack's Python processes start, as the dependencies were when the environment was made: a tenth of a second where
     nothing changed, 10 seconds of CPU saved after a `git pull` where PYTHONDONTWRITEBYTECODE is set."""
@@ -113,7 +109,7 @@ def _compile_own(root: Path, environment: dict[str, str]) -> None:
 
 
 def _run(command: list[object], root: Path, environment: dict[str, str]) -> None:
-    text = [str(part) for part in command]
+    text = [str(argument) for argument in command]
     # Standard output is the command's own: `./cdc status -o json` may be what makes the environment.
     code = subprocess.run(text, cwd=root, env=environment, stdout=sys.stderr, check=False).returncode
     if code:

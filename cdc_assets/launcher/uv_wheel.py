@@ -117,12 +117,12 @@ def fetch(root: Path, cache: Path, environment: dict[str, str]) -> Path:
     archive = folder / f"{wheel.name}.{os.getpid()}.part"
     try:
         download(url, archive, sha256=wheel.sha256)
-        part = folder / f"uv.{os.getpid()}.part"
+        partial = folder / f"uv.{os.getpid()}.part"
         with zipfile.ZipFile(archive) as contents:
             member = next(name for name in contents.namelist() if name.endswith("/scripts/uv"))
-            part.write_bytes(contents.read(member))
-        part.chmod(0o755)
-        part.replace(binary)
+            partial.write_bytes(contents.read(member))
+        partial.chmod(0o755)
+        partial.replace(binary)
     finally:
         archive.unlink(missing_ok=True)
     return binary

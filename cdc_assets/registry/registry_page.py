@@ -17,14 +17,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from cdc_assets.kinds import KINDS
-from cdc_assets.references import EnvRef, SecretRef, WorkerFile, WorkerVariable
-from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.declared import DatabaseKind
-from cdc_assets.registry.declared_table import DeclaredTable
-from cdc_assets.registry.durations import format_duration
-from cdc_assets.registry.models import BaseSource, CapturedSource
+from cdc_assets.registry.field_types import DatabaseKind, format_duration
+from cdc_assets.registry.kinds import KINDS
+from cdc_assets.registry.references import EnvRef, SecretRef, WorkerFile, WorkerVariable
+from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from cdc_assets.registry.source_settings import TableBackup
+from cdc_assets.registry.table_declaration import DeclaredTable, Table
 from cdc_assets.registry.topic_source import TopicSource, TopicTable
 
 HEAD = """\
@@ -71,14 +69,14 @@ _PAGE = re.compile(r"docs/(?:reference/)?((?:[\w-]+/)?)([\w-]+\.md)")
 
 def markdown() -> str:
     """The whole page, as Markdown text."""
-    known = {model for _, model, _ in _SECTIONS}
+    models = {model for _, model, _ in _SECTIONS}
     sections = list(_SECTIONS)
     for _, model, parent in sections:
         for name, field in model.model_fields.items():
-            for found in _models_in(field.annotation):
-                if found not in known | {EnvRef, DatabaseKind, *_INLINE} and not (parent and name in parent.model_fields):
-                    known.add(found)
-                    sections.append((name, found, None))
+            for nested in _models_in(field.annotation):
+                if nested not in models | {EnvRef, DatabaseKind, *_INLINE} and not (parent and name in parent.model_fields):
+                    models.add(nested)
+                    sections.append((name, nested, None))
     titles = {model: title for title, model, _ in sections}
     return HEAD + "".join(_section(title, model, parent, titles) for title, model, parent in sections)
 
@@ -106,8 +104,8 @@ def _prose(model: type[BaseModel]) -> str:
     # A sentence that begins a line with a key begins an item.
     items = re.sub(r"(?<=[.:)])\n(?=`)|(?<=\n\n)(?=`)", "\n\n* ", text)
     parts = [
-        textwrap.fill(part, _WIDTH, subsequent_indent="  " * part.startswith("* "), break_on_hyphens=False)
-        for part in re.split(r"\n\n+", items)
+        textwrap.fill(paragraph, _WIDTH, subsequent_indent="  " * paragraph.startswith("* "), break_on_hyphens=False)
+        for paragraph in re.split(r"\n\n+", items)
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -124,7 +122,7 @@ def _type(annotation: Any, titles: dict[type[BaseModel], str]) -> str:
     if origin is Annotated:
         return _type(inside[0], titles)
     if origin in (Union, types.UnionType):
-        return " or ".join(dict.fromkeys(_type(each, titles) for each in inside if each is not type(None)))
+        return " or ".join(dict.fromkeys(_type(member, titles) for member in inside if member is not type(None)))
     if origin is tuple:
         return f"list of {_type(inside[0], titles)}"
     if origin is dict:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from cdc_assets.registry.durations import format_duration
+from cdc_assets.registry.field_types import format_duration
 
 if TYPE_CHECKING:
-    from cdc_assets.registry.base_table import Table
-    from cdc_assets.registry.models import BaseSource
+    from cdc_assets.registry.source_declaration import BaseSource
     from cdc_assets.registry.source_settings import Backup, Bronze, LedgerSettings, Maintenance, Topics
+    from cdc_assets.registry.table_declaration import Table
 
 _DRILLS = 2
 """A drill that has failed is repeated by the next one, from the same backup."""
@@ -60,17 +60,17 @@ def refuse_backup_retention(source: BaseSource) -> None:
         ValueError: with the time, the one that it is shorter than, and what to declare.
     """
     for table in source.tables:
-        place = "backup.keep" if table.backup is None else f"backup.keep of {table.name}"
+        setting = "backup.keep" if table.backup is None else f"backup.keep of {table.name}"
         if table.backup is not None and source.backup is None:
-            raise ValueError(f"{place}: the source declares no backup")
+            raise ValueError(f"{setting}: the source declares no backup")
         if table.backup is not None and table.backup.keep is not None and table.history == "scd2":
-            raise ValueError(f"{place}: a history has versions of every epoch, so its backup keeps all: take keep out")
+            raise ValueError(f"{setting}: a history has versions of every epoch, so its backup keeps all: take keep out")
         keep = backup_keep(source, table)
         window, name = max((length, name) for name, length in _restore_window(source, table))
         if keep is not None and keep < window:
             least = format_duration(window)
             raise ValueError(
-                f"{place}: {format_duration(keep)} is shorter than the restore window, {least} ({name}); declare keep: {least} "
+                f"{setting}: {format_duration(keep)} is shorter than the restore window, {least} ({name}); declare keep: {least} "
                 "or longer, then: cdc validate"
             )
 

@@ -1,4 +1,8 @@
-"""Blocks of settings of a source: how it is captured, carried, counted and kept. See models.py for what they are of."""
+"""Blocks of settings of a source: how it is captured, carried, counted, compared and kept.
+
+Each is a frozen model that refuses what would lose records or promise what cannot be kept. source_declaration says what they
+are of.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,141 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from cdc_assets.kinds import Kind
-from cdc_assets.registry.backup_store import BackupStore
-from cdc_assets.registry.declared import ConnectorName, Declared, TopicName
-from cdc_assets.registry.durations import Duration
-from cdc_assets.registry.hour_pattern import DEFAULT_HOURS, check_hours
-from cdc_assets.registry.identifiers import parse_table
-from cdc_assets.registry.other_settings import OtherSettings, refuse_settings
-from cdc_assets.registry.schema_registry import SchemaRegistry
-from cdc_assets.registry.value_forms import ValueForms
+from cdc_assets.registry.backup_store import DEFAULT_HOURS, BackupStore, check_hours
+from cdc_assets.registry.field_types import ConnectorName, Declared, Duration, Rhythm, TopicName, parse_table
+from cdc_assets.registry.kinds import Kind
+from cdc_assets.registry.record_forms import SchemaRegistry, ValueForms
+from cdc_assets.registry.references import EnvRef, OtherSettings, refuse_settings
+
+# Which core cluster a source's topics are on, and what MirrorMaker 2 does for it besides copying them into the lake's cluster.
+#
+# There may be several core clusters. What an operator's KafkaMirrorMaker2 does not take is refused.
+CORE, LAKE = "core", "lake"
+
+
+class OfCluster(Declared):
+    """A source, by the Kafka cluster that its topics are on."""
+
+    cluster: str = Field(
+        default=CORE,
+        pattern=r"^[a-z][a-z0-9_]{0,29}$",
+        description="The core cluster of its topics. One of another name has its own addresses (docs/how-to/core-clusters.md).",
+    )
+
+
+def refuse_cluster(cluster: str, managed_by: str, *, is_captured: bool) -> None:
+    """What cannot be there.
+
+    Raises:
+        ValueError: naming the key, and what to declare instead.
+    """
+    if is_captured and cluster == LAKE:
+        raise ValueError("cluster: lake is where the copies go; a connector writes to a core cluster")
+    if managed_by == "gitops" and cluster not in (CORE, LAKE):
+        raise ValueError(f"cluster: {cluster}: a deployment by git has one core cluster; leave it out, or managed_by: cdc")
+
+
+class Checkpoints(Declared):
+    """Consumer groups of the core cluster whose place is told in the lake's.
+
+    `groups` holds names, or regular expressions over the whole name. `sync_offsets` also commits that place for the group in
+    the lake's cluster, while nobody reads there under its name.
+    """
+
+    groups: tuple[str, ...] = Field(min_length=1)
+    every: Duration = timedelta(seconds=60)
+    sync_offsets: bool = False
+
+
+class Mirror(Declared):
+    """What MirrorMaker 2 does for a source besides copying its topics.
+
+    `connector` is the mirror's name on Connect, `alias` what it calls the core cluster (by default the
+    source's `cluster`): copies are called `alias.topic`.
+    `settings` are its settings that are not ours. `cdc adopt` writes those of a mirror that runs (docs/how-to/adopt.md).
+    `new_tables: first` lets an onboarding give the mirror the new tables' topics alone, and old and new ones once the copies are
+    there; the old ones wait meanwhile. The default adds them to those that it carries.
+    `heartbeats` is how often a mark is written to the topic `heartbeats` of the lake's cluster. Without it there is none.
+    `resource` is for a source with managed_by: gitops. It says which Strimzi resource carries its topics, as the deployment's
+    `mirror` does.
+    """
+
+    resource: Literal["mirrormaker2", "connector"] = "mirrormaker2"
+
+    connector: ConnectorName | None = None
+    alias: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,60}$")
+    settings: OtherSettings = Field(default_factory=dict)
+    new_tables: Literal["together", "first"] = "together"
+    checkpoints: Checkpoints | None = None
+    heartbeats: Duration | None = None
+
+    def alias_of(self, cluster: str) -> str:
+        """What it calls the core cluster of that name."""
+        return self.alias or cluster
+
+    @field_validator("settings")
+    @classmethod
+    def _settings_are_not_declared_elsewhere(cls, value: OtherSettings) -> OtherSettings:
+        refuse_settings("mirror.settings", value)
+        return value
+
+
+def refuse_mirror(mirror: Mirror, managed_by: str) -> None:
+    """What its owner cannot deploy.
+
+    Raises:
+        ValueError: naming the key, and what to declare instead.
+    """
+    if managed_by == "cdc" and "resource" in mirror.model_fields_set:
+        raise ValueError("mirror.resource: says how git deploys the mirror; declare managed_by: gitops with it")
+    beside = [name for name in ("checkpoints", "heartbeats") if getattr(mirror, name) is not None]
+    if managed_by == "gitops" and mirror.resource == "mirrormaker2" and beside:
+        keys = ", ".join(f"mirror.{name}" for name in beside)
+        raise ValueError(f"{keys}: one KafkaMirrorMaker2 for all sources has none; declare mirror.resource: connector")
+    own = [name for name in ("connector", "alias", "settings", "new_tables") if name in mirror.model_fields_set]
+    if managed_by == "gitops" and mirror.resource == "mirrormaker2" and own:
+        keys = ", ".join(f"mirror.{name}" for name in own)
+        raise ValueError(f"{keys}: one KafkaMirrorMaker2 carries all sources; declare mirror.resource: connector")
+
+
+ROWS_EVERY = timedelta(days=1)
+"""How often all rows travel for a comparison that nobody has declared."""
+
+
+class Reconciliation(Declared):
+    """How the rows of silver are compared with the source's, each time the counts are (`volumetry`).
+
+    `on_difference`: a difference fails the check, or only warns. `show`: Dagster's event log gets the keys that differ, and
+    with `values` their rows too. Everybody who sees Dagster's pages can read them.
+    `max_rows`: a larger table is compared a range of keys at a time, all of it in about `shares` runs. With 127 a run costs
+    the source two count(*) at most.
+    `standby` (PostgreSQL, of the whole source) is a host:port that is read instead of the primary, by the two-step method.
+    `marker` (MySQL, SQL Server, Oracle, MongoDB) is a table with a column `id` that the connector captures and we write. A
+    comparison in two steps learns from it that what was committed before has arrived.
+    `signals` (the same kinds) is the connector's signal table (`id`, `type`, `data`), by which `--heal` has keys read again.
+    `every` (the same kinds, and topics) is the rhythm of a scheduled comparison, of which all rows travel each time; `never`
+    turns it off, also of one table. Without it rows are compared once a day where the place of the log can be told (MySQL; the
+    others with a `marker`), and topics never.
+    `red_after`: a table that the check could not compare warns, and is red when that has lasted so long.
+    """
+
+    on_difference: Literal["fail", "warn"] = "fail"
+    show: Literal["keys", "values"] = "keys"
+    max_rows: int = Field(default=100_000, ge=1)
+    shares: int = Field(default=127, ge=1)
+    standby: str | EnvRef | None = None
+    marker: str | None = None
+    signals: str | None = None
+    every: Rhythm | None = None
+    red_after: Duration = timedelta(hours=1)
+
+    @field_validator("marker", "signals")
+    @classmethod
+    def _is_a_table(cls, value: str | None) -> str | None:
+        if value is not None:
+            parse_table(value)
+        return value
+
 
 LEAST_KEPT, LEAST_TIME_TRAVEL, LEAST_DRILL = timedelta(days=30), timedelta(hours=1), timedelta(hours=1)
 LEAST_IN_BRONZE, LEAST_IN_QUARANTINE = timedelta(days=7), timedelta(days=1)
@@ -39,8 +169,8 @@ def refuse_settings_of_lake(
     if backup is not None and backup.keep_log and kind.kept_log is None:
         raise ValueError(f"backup.keep_log: kind {kind.name} has no slot that keeps its log; PostgreSQL has")
     if cuts is not None and not kind.has_commit_places:
-        told = "PostgreSQL, MariaDB and MySQL have"
-        raise ValueError(f"cuts: kind {kind.name} has no log whose commits are told apart here; {told}")
+        able = "PostgreSQL, MariaDB and MySQL have"
+        raise ValueError(f"cuts: kind {kind.name} has no log whose commits are told apart here; {able}")
 
 
 class Capture(Declared):

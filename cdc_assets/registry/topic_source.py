@@ -11,22 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.declared_table import DeclaredTable
-from cdc_assets.registry.event_time import EventTime
-from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import BaseSource
-from cdc_assets.registry.record_form import RecordForm
-from cdc_assets.registry.schema_registry import SchemaRegistry
-from cdc_assets.registry.value_forms import ValueForms
-from spark.kinds.envelopes import ENVELOPES, WHOLE_BEFORE
-from spark.kinds.positions import PLACES
+from cdc_assets.registry.field_types import TableId
+from cdc_assets.registry.record_forms import EventTime, RecordForm, SchemaRegistry, ValueForms
+from cdc_assets.registry.source_declaration import BaseSource
+from cdc_assets.registry.table_declaration import DeclaredTable, Table
+from spark.record_formats import ENVELOPES, POSITION_KINDS, WHOLE_BEFORE
 
 if TYPE_CHECKING:
     EnvelopeName = str
     PositionsName = str
 else:
-    EnvelopeName, PositionsName = Literal[tuple(ENVELOPES)], Literal[tuple(PLACES)]
+    EnvelopeName, PositionsName = Literal[tuple(ENVELOPES)], Literal[tuple(POSITION_KINDS)]
 _TEXTS = ("text[]", "character varying[]")
 
 

@@ -1,7 +1,7 @@
 """What Apicurio's converter lacks on a Connect worker: that a NULL stays NULL, and that a worker finds it among its plugins.
 
 One small jar beside Apicurio's own, compiled where it is needed from `converter/`'s Java file: by Janino, a Java compiler that
-the pyspark wheel brings for Spark's own use (docs/adr/0101-own-connectors-in-avro.md). The embedded worker gets it by itself; for
+the pyspark wheel brings for Spark's own use (ADR 101). The embedded worker gets it by itself; for
 a worker of one's own: `python -m cdc_assets.stack.avro_converter null-keeping-avro-converter.jar`.
 """
 
@@ -15,17 +15,13 @@ import zipfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cdc_assets.durable_file import replace_file
-from cdc_assets.stack.errors import StackError
-from cdc_assets.stack.jars.download import cache_folder, download, sha256
-from cdc_assets.stack.jars.lockfile import Jar, read_lock
-from cdc_assets.stack.jars.maven_mirror import repository
-from cdc_assets.stack.jars.pyspark_jars import pyspark_folder
-from cdc_assets.stack.java import java_command
-from cdc_assets.stack.packages import install_command
+from cdc_assets.registry.durable_file import replace_file
+from cdc_assets.stack.jars.locked_jars import Jar, cache_folder, download, pyspark_folder, read_lock, repository, sha256
+from cdc_assets.stack.runtimes import install_command, java_command
+from cdc_assets.stack.stack_errors import StackError
 
 PLUGIN = "apicurio-converter"
-"""The set of jars that it belongs to (stack.jars.sets)."""
+"""The set of jars that it belongs to (stack.jars.jar_sets)."""
 JAR = "null-keeping-avro-converter.jar"
 CLASS = "cdc_assets.NullKeepingAvroConverter"
 ITS_BASE = "io.apicurio.registry.utils.converter.AvroConverter"
@@ -83,8 +79,8 @@ def compile_class() -> bytes:
             reason = f"{SOURCE.name} is not compiled after {_PATIENCE_S} s"
             raise StackError("avro_converter", reason, "./cdc up, when the machine is less busy") from error
         if done.returncode:
-            said = (done.stderr + done.stdout).strip()
-            raise StackError("avro_converter", f"{SOURCE.name} cannot be compiled: {said}", install_command())
+            output = (done.stderr + done.stdout).strip()
+            raise StackError("avro_converter", f"{SOURCE.name} cannot be compiled: {output}", install_command())
         return (out / _class_file()).read_bytes()
 
 
@@ -104,11 +100,11 @@ def compiler_jars() -> list[Path]:
         StackError: it does not.
     """
     folder = pyspark_folder()
-    found = [jar for name in _ITS_JARS for jar in sorted(folder.glob(f"{name}-[0-9]*.jar"))]
-    if len(found) != len(_ITS_JARS):
+    jars = [jar for name in _ITS_JARS for jar in sorted(folder.glob(f"{name}-[0-9]*.jar"))]
+    if len(jars) != len(_ITS_JARS):
         reason = f"{folder} has no compiler of Java: {[f'{name}-*.jar' for name in _ITS_JARS]}, each once"
         raise StackError("avro_converter", reason, install_command())
-    return found
+    return jars
 
 
 def _note() -> bytes:

@@ -1,6 +1,8 @@
-"""What this software is made of, by its two lock files, as a CycloneDX document (https://cyclonedx.org/docs/1.6/json/).
+"""What this software is made of by its two lock files, as a CycloneDX document, and what PyPI knows against it.
 
-The same lock files give the same document, byte for byte, but for the licences of packages, which are told where installed.
+The same lock files give the same document, byte for byte, but for the licences of packages, which are told where installed:
+https://cyclonedx.org/docs/1.6/json/. PyPI takes vulnerabilities of a version from https://osv.dev. Nobody is asked of jars, of
+Java and of PostgreSQL's binaries: docs/reference/vulnerabilities.md is about those.
 """
 
 from __future__ import annotations
@@ -8,14 +10,18 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from cdc_assets.stack.errors import StackError
-from cdc_assets.stack.jars.lockfile import Jar, read_lock
+from cdc_assets.stack.jars.locked_jars import Jar, read_lock
+from cdc_assets.stack.stack_errors import StackError
+
+if TYPE_CHECKING:
+    import httpx
 
 UV_LOCK = Path(__file__).parents[2] / "uv.lock"
 _OURSELVES = "cdc-assets"
@@ -52,22 +58,24 @@ def parts_of_locks(uv_lock: Path = UV_LOCK) -> list[LockedPart]:
 
 def _packages(text: str) -> Iterator[LockedPart]:
     for entry in text.split("\n[[package]]\n")[1:]:
-        said = dict(re.findall(r'^(name|version) = "([^"]+)"', entry, re.MULTILINE))
-        if said["name"] != _OURSELVES:
-            purl = f"pkg:pypi/{said['name']}@{quote(said['version'])}"
+        fields = dict(re.findall(r'^(name|version) = "([^"]+)"', entry, re.MULTILINE))
+        if fields["name"] != _OURSELVES:
+            purl = f"pkg:pypi/{fields['name']}@{quote(fields['version'])}"
             files = tuple(sorted(set(_FILE.findall(entry))))
-            yield LockedPart("python", said["name"], said["version"], _licence(said["name"], said["version"]), purl, files)
+            yield LockedPart(
+                "python", fields["name"], fields["version"], _licence(fields["name"], fields["version"]), purl, files
+            )
 
 
 def _licence(name: str, version: str) -> str:
     try:
-        told = metadata(name)
+        package = metadata(name)
     except PackageNotFoundError:
         return ""
-    if told["Version"] != version:
+    if package["Version"] != version:
         return ""
-    classifiers = [c.split(" :: ")[-1] for c in told.get_all("Classifier") or () if c.startswith("License ::")]
-    whole = told.json.get("license_expression") or " | ".join(classifiers) or told.json.get("license") or ""
+    classifiers = [c.split(" :: ")[-1] for c in package.get_all("Classifier") or () if c.startswith("License ::")]
+    whole = package.json.get("license_expression") or " | ".join(classifiers) or package.json.get("license") or ""
     # Some put the whole text there.
     return str(whole).strip().partition("\n")[0]
 
@@ -115,5 +123,63 @@ def _component(part: LockedPart) -> dict[str, Any]:
 
 def _distributions(part: LockedPart, hashes: list[list[dict[str, str]]]) -> list[dict[str, Any]]:
     return [
-        {"type": "distribution", "url": address, "hashes": each} for (address, _), each in zip(part.files, hashes, strict=True)
+        {"type": "distribution", "url": address, "hashes": file_hashes}
+        for (address, _), file_hashes in zip(part.files, hashes, strict=True)
     ]
+
+
+INDEX = "https://pypi.org"
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Vulnerability:
+    """An advisory that is about this version; `mended` are the versions without it."""
+
+    name: str
+    version: str
+    id: str
+    mended: str
+    link: str
+
+    def row(self) -> dict[str, Any]:
+        """As `cdc licences --vulnerabilities` prints it."""
+        return asdict(self)
+
+
+def find_vulnerabilities(parts: Sequence[LockedPart], transport: httpx.BaseTransport | None = None) -> list[Vulnerability]:
+    """Of the packages among the parts, in their order; withdrawn advisories are left out.
+
+    PyPI has those of each version: https://docs.pypi.org/api/json/#known-vulnerabilities
+
+    Raises:
+        StackError: the index cannot be asked of one of them.
+    """
+    import httpx
+
+    packages = [part for part in parts if part.kind == "python"]
+    with httpx.Client(base_url=INDEX, timeout=20.0, transport=transport) as client, ThreadPoolExecutor(_AT_ONCE) as pool:
+        by_package = pool.map(lambda part: _of(client, part), packages)
+        return [vulnerability for several in by_package for vulnerability in several]
+
+
+def _of(client: httpx.Client, part: LockedPart) -> list[Vulnerability]:
+    import httpx
+
+    path = f"/pypi/{quote(part.name)}/{quote(part.version)}/json"
+    try:
+        advisories = client.get(path).raise_for_status().json()["vulnerabilities"]
+        return [
+            Vulnerability(part.name, part.version, _names(advisory), ", ".join(advisory["fixed_in"]), advisory["link"] or "")
+            for advisory in advisories
+            if not advisory.get("withdrawn")
+        ]
+    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+        reason = f"{INDEX}{path} tells of no vulnerabilities: {type(error).__name__}: {error}"
+        raise StackError("licences", reason, "ask again where pypi.org is reached; --sbom is for a scanner of yours") from error
+
+
+def _names(said: dict[str, Any]) -> str:
+    """CVE first, where there is one."""
+    names = {said["id"], *(said.get("aliases") or ())}
+    return ", ".join(sorted(names, key=lambda name: (not name.startswith("CVE-"), name)))

@@ -33,15 +33,12 @@ def _check(result: int, what: str) -> None:
         raise OSError(number, f"{what}: {os.strerror(number)}")
 
 
-def _permission_mask() -> int:
-    with Path("/proc/self/status").open() as status:
-        return next(int(line.split()[1], 16) for line in status if line.startswith("CapPrm"))
-
-
 def become(uid: int, gid: int) -> None:
     """Drop root for good, keeping the one capability where we have it."""
     libc = _libc()
-    kept = next((cap for cap in (CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE) if _permission_mask() >> cap & 1), None)
+    with Path("/proc/self/status").open() as status:
+        permitted = next(int(line.split()[1], 16) for line in status if line.startswith("CapPrm"))
+    kept = next((cap for cap in (CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE) if permitted >> cap & 1), None)
     _check(libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0), "prctl(PR_SET_KEEPCAPS)")
     # access(2) leaves capabilities out unless this bit is set (fs/open.c, access_override_creds), and PostgreSQL asks it whether
     # its own programs may be run: below a 0700 folder such as /root it would not find them. Elsewhere a probe tells.

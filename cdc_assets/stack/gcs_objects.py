@@ -97,7 +97,8 @@ class Draft:
     @property
     def digests(self) -> tuple[str, str]:
         """MD5 and CRC32C as Google tells them."""
-        return tuple(base64.b64encode(each).decode() for each in (self._md5.digest(), self._crc32c.to_bytes(4, "big")))  # type: ignore[return-value]
+        crc32c = self._crc32c.to_bytes(4, "big")
+        return base64.b64encode(self._md5.digest()).decode(), base64.b64encode(crc32c).decode()
 
 
 class KeptObjects:
@@ -142,11 +143,11 @@ class KeptObjects:
             RefusedError: 404, there is no such object, or 412, it is another generation of it.
         """
         self.check_bucket(bucket)
-        found = self._find(bucket, name)
-        (conditions or Conditions()).check(found)
-        if found is None:
+        stored = self._find(bucket, name)
+        (conditions or Conditions()).check(stored)
+        if stored is None:
             raise RefusedError(404, f"No such object: {bucket}/{name}")
-        return found
+        return stored
 
     def open(self, found: GcsObject) -> BinaryIO:
         """Its bytes.
@@ -197,11 +198,11 @@ class KeptObjects:
         """
         self.find(bucket, name)
         with self._lock:
-            found = self._row(bucket, name)
-            conditions.check(found)
+            stored = self._row(bucket, name)
+            conditions.check(stored)
             self._database.execute("DELETE FROM objects WHERE bucket = ? AND name = ?", (bucket, name))
-        if found:
-            (self._content / found.file).unlink(missing_ok=True)
+        if stored:
+            (self._content / stored.file).unlink(missing_ok=True)
 
     def names(self, bucket: str, start: str, end: str = "") -> Iterator[GcsObject]:
         """Objects from `start` on, before `end`, in the order of their names."""

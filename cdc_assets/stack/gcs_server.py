@@ -20,6 +20,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from email import message_from_bytes
+from email.message import Message
 from http import HTTPStatus
 from pathlib import Path
 from secrets import compare_digest
@@ -31,22 +32,28 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from cdc_assets.stack.components.gcs import KEY_VARIABLE
-from cdc_assets.stack.foreign_page import foreign
-from cdc_assets.stack.gcs_answers import bucket_resource, content, incomplete, listing, object_resource, refusal, xml_listing
+from cdc_assets.stack.components.object_stores import KEY_VARIABLE
 from cdc_assets.stack.gcs_objects import CHUNK, Conditions, Draft, GcsObject, KeptObjects, RefusedError
-from cdc_assets.stack.gcs_requests import (
+from cdc_assets.stack.gcs_protocol import (
     Call,
+    bucket_resource,
     check_name,
+    content,
+    incomplete,
     json_object,
+    listing,
     object_name,
+    object_resource,
     read_call,
     receive_into,
+    refusal,
     two_parts,
     unknown,
     whole_body,
+    xml_listing,
 )
-from spark.lake.store_options import KEY_HEADER
+from cdc_assets.stack.loopback import foreign
+from spark.table.lake_location import KEY_HEADER
 
 _HEADER = KEY_HEADER.lower()
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
@@ -136,9 +143,9 @@ class GcsServer:
             case ("POST", ("storage", "v1", "b", bucket, "o", name, "rewriteTo" | "copyTo" as verb, "b", other, "o", new)):
                 kept = self._copy(call, (bucket, name), (other, new), body)
                 sizes = {"totalBytesRewritten": str(kept.size), "objectSize": str(kept.size)}
-                told = object_resource(other, kept, call.url)
-                answer = {"kind": "storage#rewriteResponse", **sizes, "done": True, "resource": told}
-                return JSONResponse(answer if verb == "rewriteTo" else told)
+                resource = object_resource(other, kept, call.url)
+                answer = {"kind": "storage#rewriteResponse", **sizes, "done": True, "resource": resource}
+                return JSONResponse(answer if verb == "rewriteTo" else resource)
             case ("POST", ("storage", "v1", "b", bucket, "o", name, "moveTo", "o", new)):
                 kept = self._copy(call, (bucket, name), (bucket, new), b"")
                 self._objects.delete(bucket, name, Conditions())
@@ -151,25 +158,25 @@ class GcsServer:
         if call.method == "DELETE":
             self._objects.delete(bucket, name, call.conditions)
             return Response(status_code=HTTPStatus.NO_CONTENT)
-        found = self._objects.find(bucket, name, call.conditions)
+        stored = self._objects.find(bucket, name, call.conditions)
         if call.query.get("alt") == "media":
-            return content(self._objects, call, found)
-        return JSONResponse(object_resource(bucket, found, call.url))
+            return content(self._objects, call, stored)
+        return JSONResponse(object_resource(bucket, stored, call.url))
 
     def _copy(self, call: Call, source: tuple[str, str], target: tuple[str, str], body: bytes) -> GcsObject:
-        found = self._objects.find(*source, call.source_conditions)
-        fields = {"contentType": found.content_type, "metadata": json.loads(found.metadata), **json_object(body)}
-        return self._join([found], target, call.conditions, fields)
+        original = self._objects.find(*source, call.source_conditions)
+        fields = {"contentType": original.content_type, "metadata": json.loads(original.metadata), **json_object(body)}
+        return self._join([original], target, call.conditions, fields)
 
     def _compose(self, call: Call, bucket: str, name: str, body: bytes) -> GcsObject:
-        asked = json_object(body)
-        found = [self._objects.find(bucket, str(each["name"])) for each in asked["sourceObjects"]]
-        return self._join(found, (bucket, name), call.conditions, asked.get("destination", {}))
+        description = json_object(body)
+        sources = [self._objects.find(bucket, str(source["name"])) for source in description["sourceObjects"]]
+        return self._join(sources, (bucket, name), call.conditions, description.get("destination", {}))
 
-    def _join(self, found: list[GcsObject], target: tuple[str, str], when: Conditions, fields: Mapping[str, Any]) -> GcsObject:
+    def _join(self, sources: list[GcsObject], target: tuple[str, str], when: Conditions, fields: Mapping[str, Any]) -> GcsObject:
         draft = self._objects.draft()
-        for each in found:
-            with self._objects.open(each) as content:
+        for source in sources:
+            with self._objects.open(source) as content:
                 while data := content.read(CHUNK):
                     draft.write(data)
         return self._keep(draft, *target, when, fields)
@@ -177,7 +184,9 @@ class GcsServer:
     def _keep(self, draft: Draft, bucket: str, name: str, when: Conditions, fields: Mapping[str, Any]) -> GcsObject:
         try:
             check_name(name)
-            _check_digests(draft, fields)
+            for field, digest in zip(("md5Hash", "crc32c"), draft.digests, strict=True):
+                if fields.get(field) not in (None, digest):
+                    raise RefusedError(400, f"Provided {field} {fields[field]!r} doesn't match calculated {field} {digest!r}.")
         except RefusedError:
             draft.discard()
             raise
@@ -185,8 +194,8 @@ class GcsServer:
         return self._objects.keep(draft, bucket, name, conditions=when, content_type=kind, metadata=metadata)
 
     async def _upload(self, call: Call, request: Request) -> Response:
-        if known := call.query.get("upload_id"):
-            return await self._go_on(known, call, request)
+        if upload_id := call.query.get("upload_id"):
+            return await self._go_on(upload_id, call, request)
         match call.parts:
             case ("storage", "v1", "b", bucket, "o") if call.method == "POST":
                 await run_in_threadpool(self._objects.check_bucket, bucket)
@@ -209,22 +218,22 @@ class GcsServer:
     def _begin(self, call: Call, bucket: str, fields: Mapping[str, Any]) -> Response:
         kind = call.headers.get("x-upload-content-type", "")
         fields, name = {"contentType": kind, **fields}, object_name(fields, call)
-        known = secrets.token_urlsafe(24)
-        self._sessions[known] = Session(bucket, name, call.conditions, fields, self._objects.draft())
-        location = f"{call.url}/upload/storage/v1/b/{bucket}/o?uploadType=resumable&upload_id={known}"
-        return Response(status_code=HTTPStatus.OK, headers={"location": location, "x-guploader-uploadid": known})
+        upload_id = secrets.token_urlsafe(24)
+        self._sessions[upload_id] = Session(bucket, name, call.conditions, fields, self._objects.draft())
+        location = f"{call.url}/upload/storage/v1/b/{bucket}/o?uploadType=resumable&upload_id={upload_id}"
+        return Response(status_code=HTTPStatus.OK, headers={"location": location, "x-guploader-uploadid": upload_id})
 
-    async def _go_on(self, known: str, call: Call, request: Request) -> Response:
-        session = self._sessions.get(known)
+    async def _go_on(self, upload_id: str, call: Call, request: Request) -> Response:
+        session = self._sessions.get(upload_id)
         if session is None:
             raise RefusedError(404, "There is no such upload")
         if call.method == "DELETE":
-            self._sessions.pop(known).draft.discard()
+            self._sessions.pop(upload_id).draft.discard()
             return Response(status_code=499)
-        told = re.fullmatch(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)", call.headers.get("content-range", "bytes 0-0/*"))
-        if told is None:
+        content_range = re.fullmatch(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)", call.headers.get("content-range", "bytes 0-0/*"))
+        if content_range is None:
             raise RefusedError(400, f"Content-Range: {call.headers.get('content-range')}")
-        first, _, total = told.groups()
+        first, _, total = content_range.groups()
         if "content-range" not in call.headers or first is not None:
             if int(first or 0) != session.draft.size:
                 return incomplete(session.draft.size)
@@ -232,7 +241,7 @@ class GcsServer:
         whole = "content-range" not in call.headers or (total != "*" and int(total) == session.draft.size)
         if not whole:
             return incomplete(session.draft.size)
-        del self._sessions[known]
+        del self._sessions[upload_id]
         kept = await run_in_threadpool(
             self._keep, session.draft, session.bucket, session.name, session.conditions, session.fields
         )
@@ -240,10 +249,12 @@ class GcsServer:
 
     async def _batch(self, call: Call, body: bytes) -> Response:
         """Requests in one: each is answered as if it had come alone."""
-        asked = message_from_bytes(b"content-type: " + call.headers.get("content-type", "").encode() + b"\r\n\r\n" + body)
+        batch = message_from_bytes(b"content-type: " + call.headers.get("content-type", "").encode() + b"\r\n\r\n" + body)
         boundary, answers = secrets.token_hex(8), io.BytesIO()
-        for part in asked.get_payload() if asked.is_multipart() else ():
-            line, _, rest = part.get_payload(decode=True).lstrip().partition(b"\r\n")  # type: ignore[union-attr]
+        entries = batch.get_payload() if batch.is_multipart() else ()
+        for entry in (entry for entry in entries if isinstance(entry, Message)):
+            request: Any = entry.get_payload(decode=True)
+            line, _, rest = request.lstrip().partition(b"\r\n")
             method, target, *_ = line.decode("ascii").split(" ")
             path, query = urlsplit(target).path, urlsplit(target).query
             within = path.removeprefix("/").removeprefix(f"{self._key}/")
@@ -252,19 +263,13 @@ class GcsServer:
                 answer = await run_in_threadpool(self._do, read_call(method, within, query, {}, call.url), sent)
             except RefusedError as refused:
                 answer = refusal(refused.status, str(refused))
-            known = part.get("Content-ID", "<x>").removeprefix("<")  # type: ignore[union-attr]
-            head = f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: <response-{known}\r\n\r\n"
+            content_id = entry.get("Content-ID", "<x>").removeprefix("<")
+            head = f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: <response-{content_id}\r\n\r\n"
             head += f"HTTP/1.1 {answer.status_code} {HTTPStatus(answer.status_code).phrase}\r\n"
             head += f"Content-Type: application/json\r\nContent-Length: {len(answer.body)}\r\n\r\n"
             answers.write(head.encode() + bytes(answer.body) + b"\r\n")
         answers.write(f"--{boundary}--\r\n".encode())
         return Response(answers.getvalue(), media_type=f"multipart/mixed; boundary={boundary}")
-
-
-def _check_digests(draft: Draft, fields: Mapping[str, Any]) -> None:
-    for field, digest in zip(("md5Hash", "crc32c"), draft.digests, strict=True):
-        if fields.get(field) not in (None, digest):
-            raise RefusedError(400, f"Provided {field} {fields[field]!r} doesn't match calculated {field} {digest!r}.")
 
 
 def main() -> None:

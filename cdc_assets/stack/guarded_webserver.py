@@ -18,8 +18,8 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cdc_assets.stack.components.dagster import TOKEN_VARIABLE
-from cdc_assets.stack.foreign_page import Refused, foreign
+from cdc_assets.stack.components.dagster_services import TOKEN_VARIABLE
+from cdc_assets.stack.loopback import Refused, foreign
 
 # Beside Dagster's own policy, which stands in its page: a browser keeps to both. https://www.w3.org/TR/CSP3/#multiple-policies
 _HEADERS = (

@@ -4,20 +4,26 @@ config.json   ports, number of brokers: remembered between starts     stack.json
 state.json    what the supervisor sees                                supervisor.lock  held by the running one
 secrets/      passwords of the sources (Connect may read these)       private/    the stack's own passwords
 logs/ data/ run/ dagster/ lake/
+
+Also who holds the home now, and where a Unix socket lies: below it, or in a folder of 0700 in /tmp where that path is longer
+than the 107 bytes of sun_path in unix(7); gRPC reads `%` in it as an escape. Whoever may not enter the folder cannot connect.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import secrets
+import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cdc_assets.durable_file import flush, replace_file
+from cdc_assets.registry.durable_file import flush, replace_file
+from cdc_assets.stack.stack_errors import StackError
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,7 @@ class Home:
 
     @property
     def stack(self) -> Path:
-        """Addresses for clients, read by `cdc_assets.settings`."""
+        """Addresses for clients, read by `cdc_assets.registry.settings`."""
         return self.root / "stack.json"
 
     @property
@@ -48,7 +54,7 @@ class Home:
 
     @property
     def spark_names(self) -> Path:
-        """That names in Spark's catalog were asked for; not there where they were not (lake_sql.kept_names)."""
+        """That names in Spark's catalog were asked for; not there where they were not (reading.spark_catalog)."""
         return self.root / "spark_names.json"
 
     @property
@@ -148,3 +154,64 @@ def _generate_once(file: Path) -> str:
     except FileNotFoundError:
         # Letters, digits, - and _ only, and no newline: Connect's provider hands the file on byte for byte.
         return write_once(file, secrets.token_urlsafe(24))
+
+
+def supervisor_pid(home: Home) -> int | None:
+    """The pid of the supervisor that holds this home, if there is one."""
+    try:
+        with home.lock.open("r", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return int(file.read() or 0) or None
+    except FileNotFoundError:
+        return None
+    return None
+
+
+LONGEST = 107
+_SOCKET, _SHORT = "grpc.sock", "short_folder"
+
+
+def socket_of(home: Home, component: str) -> Path:
+    """The socket's path; its folder exists, and nobody else may enter it.
+
+    https://man7.org/linux/man-pages/man7/unix.7.html, "Pathname socket ownership and permissions".
+
+    Raises:
+        StackError: also the system's folder of temporary files has a path that is too long.
+    """
+    own = private_folder(home.run(component))
+    path = own / _SOCKET
+    if _fits(path):
+        return path
+    short = own / _SHORT
+    kept = Path(short.read_text(encoding="utf-8")) if short.exists() else None
+    if kept is None or not _is_ours(kept):
+        kept = Path(tempfile.mkdtemp(prefix="cdc-"))
+        write_private(short, str(kept))
+    path = kept / _SOCKET
+    if not _fits(path):
+        reason = f"{path} is no path for a Unix socket: it has more than {LONGEST} bytes, or a %; so has {own}"
+        raise StackError(component, reason, "TMPDIR=/tmp ./cdc up, or a CDC_HOME with a shorter path")
+    return path
+
+
+def remove_short_folders(home: Home) -> None:
+    """What lies outside of the home, before that is removed."""
+    for short in (home.root / "run").glob(f"*/{_SHORT}"):
+        if _is_ours(folder := Path(short.read_text(encoding="utf-8"))):
+            (folder / _SOCKET).unlink(missing_ok=True)
+            folder.rmdir()
+
+
+def _fits(path: Path) -> bool:
+    return len(os.fsencode(path)) <= LONGEST and "%" not in str(path)
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        status = folder.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077

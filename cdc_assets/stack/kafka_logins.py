@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_assets.stack.home import Home, write_private
-from spark.kafka.login import MODULES
+from spark.events.kafka_login import MODULES
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AclBinding, ResourceType
@@ -88,10 +88,10 @@ def acls(group: str) -> list[AclBinding]:
         (kind, "*", ("ALL",)) for kind in (Kind.TOPIC, Kind.GROUP, Kind.TRANSACTIONAL_ID)
     ]
     allowed.append((Kind.BROKER, "kafka-cluster", _CLUSTER_ALLOWED))
-    found = [_acl(kind, name, operation, "ALLOW") for kind, name, operations in allowed for operation in operations]
-    found += [_acl(kind, name, operation, "DENY") for kind, name, operations in denied for operation in operations]
+    bindings = [_acl(kind, name, operation, "ALLOW") for kind, name, operations in allowed for operation in operations]
+    bindings += [_acl(kind, name, operation, "DENY") for kind, name, operations in denied for operation in operations]
     # A task's own: `<group>-<connector>-<task>` (KIP-618).
-    return [*found, _acl(Kind.TRANSACTIONAL_ID, f"{group}-", "WRITE", "DENY", pattern="PREFIXED")]
+    return [*bindings, _acl(Kind.TRANSACTIONAL_ID, f"{group}-", "WRITE", "DENY", pattern="PREFIXED")]
 
 
 def _acl(kind: ResourceType, name: str, operation: str, permission: str, *, pattern: str = "LITERAL") -> AclBinding:

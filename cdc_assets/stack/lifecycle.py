@@ -1,10 +1,12 @@
 """The life of one component: wait for what it needs, start, prove, watch, restart with back-off, give up.
 
-A process that has died is started again at once. One that lives and does not answer is slow or hung: `patience.py` tells.
-On a busy machine nothing is given up for being slow.
+A process that has died is started again at once. One that lives and does not answer is slow or hung, and not by the clock
+alone: time in which it asks for CPU hardly counts, and not at all on a busy machine; time in which it does nothing counts whole,
+on a busy machine a quarter of it; time in which a component that it needs is away does not count. On a busy machine nothing is
+given up for being slow.
 
-Everything that blocks runs in threads; processes are only ever forked from the event loop's own thread, because a
-child's parent-death signal is tied to the thread that forked it.
+Everything that blocks runs in threads; processes are only ever forked from the event loop's own thread, because a child's
+parent-death signal is tied to the thread that forked it.
 """
 
 from __future__ import annotations
@@ -18,16 +20,57 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from cdc_assets.quantity import quantity
-from cdc_assets.stack import state as health
-from cdc_assets.stack.components.base import Component
-from cdc_assets.stack.errors import NotReadyError, StackError
-from cdc_assets.stack.identity import wrap
-from cdc_assets.stack.logs import open_log, tail
-from cdc_assets.stack.machine import is_busy
-from cdc_assets.stack.orphans import MARK
-from cdc_assets.stack.patience import Patience
-from cdc_assets.stack.state import ComponentState
+from cdc_assets.stack import component_state as health
+from cdc_assets.stack.component import Component, as_child
+from cdc_assets.stack.component_state import ComponentState, open_log, tail
+from cdc_assets.stack.processes import MARK, Demand, demand_between, demand_of, is_busy
+from cdc_assets.stack.stack_errors import NotReadyError, StackError
+from spark.errors import quantity
+
+# Of one CPU: what timers and garbage collection of an idle JVM ask for is below it.
+_AT_WORK = 0.1
+_WORKS_ON_IDLE_MACHINE = 0.1
+_RESTS_ON_BUSY_MACHINE = 0.25
+_RESTS_ON_IDLE_MACHINE = 1.0
+# Between two looks at a process: a JVM has 200 threads.
+_LOOK_EVERY = 0.5
+# Of one look's time: the supervisor itself may have been stopped, or the machine asleep.
+_LONGEST_LOOK = 120.0
+
+
+class Patience:
+    """One wait for an answer. `limit` is in seconds of a process that does nothing, on a machine that is not busy."""
+
+    def __init__(self) -> None:
+        self.spent = 0.0
+        self.seen = ""
+        self._at = time.monotonic()
+        self._demand: Demand | None = None
+
+    def look(self, pid: int, *, excused: bool = False) -> None:
+        """Count the time since the last look; excused where it waits for somebody else."""
+        seconds = time.monotonic() - self._at
+        if self._demand is not None and seconds < _LOOK_EVERY:
+            return
+        demand = demand_of(pid)
+        demanded = demand_between(self._demand, demand) if self._demand is not None else 0.0
+        # The first look has nothing to compare with: what it did until then is not known.
+        weight, self.seen = (
+            (0.0, "") if self._demand is None else judge_patience(demanded / seconds, busy=is_busy(), excused=excused)
+        )
+        self.spent += weight * min(seconds, _LONGEST_LOOK)
+        self._at, self._demand = time.monotonic(), demand
+
+
+def judge_patience(share: float, *, busy: bool, excused: bool) -> tuple[float, str]:
+    """What a second without an answer weighs, and why; `share` of one CPU it ran, or wanted to."""
+    if excused:
+        return 0.0, "waits for what it needs"
+    machine = "the machine is busy" if busy else "the machine is not busy"
+    if share >= _AT_WORK:
+        return (0.0 if busy else _WORKS_ON_IDLE_MACHINE), f"slow, but at work: {machine}"
+    return (_RESTS_ON_BUSY_MACHINE if busy else _RESTS_ON_IDLE_MACHINE), f"does nothing, and {machine}"
+
 
 # Given up after so many starts within the window; the pause doubles from start to start.
 MAX_STARTS = 4
@@ -91,7 +134,7 @@ class Watched:
         log = open_log(self.component.log)
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *wrap(await asyncio.to_thread(self.component.command), self.component.identity),
+                *as_child(await asyncio.to_thread(self.component.command), self.component.identity),
                 env={**await asyncio.to_thread(self.component.environment), MARK: str(self.component.site.home.root)},
                 cwd=self.component.run,
                 stdin=asyncio.subprocess.DEVNULL,
@@ -178,8 +221,8 @@ class Watched:
                 self._set(health.HEALTHY, "")
 
     async def _look(self, patience: Patience) -> None:
-        asked = (*self.component.needs, *self.component.asked_through)
-        away = [name for name in asked if name in self._others and self._others[name].state.health != health.HEALTHY]
+        needed = (*self.component.needs, *self.component.asked_through)
+        away = [name for name in needed if name in self._others and self._others[name].state.health != health.HEALTHY]
         await asyncio.to_thread(patience.look, self._running().pid, excused=bool(away))
 
     def _running(self) -> asyncio.subprocess.Process:

@@ -1,8 +1,9 @@
-"""The process that owns all others. `python -m cdc_assets.stack.supervisor CDC_HOME`, started detached by `cdc up`.
+"""The process that owns all others, and how `cdc up` and `cdc down` start it detached, wait for it and stop it.
 
-Holds a lock on supervisor.lock while it lives, so that there is one per home and a dead one leaves nothing stale.
-SIGTERM stops every component, those first that need others; SIGHUP gives those that have
-failed another try. Its own death by any means takes its children along.
+Executed as `python -m cdc_assets.stack.supervisor CDC_HOME`. It holds a lock on supervisor.lock while it lives, so that there
+is one per home and a dead one leaves nothing stale. SIGTERM stops every component, those first that need others; SIGHUP gives
+those that have failed another try. Its own death by any means takes its children along. Starting prints nothing; progress
+goes to callbacks.
 """
 
 from __future__ import annotations
@@ -10,20 +11,164 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import time
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from cdc_assets.stack import orphans, plan
-from cdc_assets.stack.declared_needs import lake_root, places_to_remember
-from cdc_assets.stack.errors import NotReadyError, StackError
-from cdc_assets.stack.home import Home, write_json
+from cdc_assets.registry import settings
+from cdc_assets.stack import component_plan, processes
+from cdc_assets.stack.component import Site, allocator_variables
+from cdc_assets.stack.component_state import FAILED, HEALTHY, StackState, open_log, read_state, rotate, tail, write_state
+from cdc_assets.stack.declared_needs import adopt_sources, lake_root, places_to_remember
+from cdc_assets.stack.home import Home, remove_short_folders, supervisor_pid, write_json
+from cdc_assets.stack.jars import locked_jars
+from cdc_assets.stack.jars.locked_jars import Jar, read_lock, repository
 from cdc_assets.stack.lifecycle import Watched
-from cdc_assets.stack.logs import rotate
-from cdc_assets.stack.site import Site
-from cdc_assets.stack.state import FAILED, StackState, write_state
+from cdc_assets.stack.processes import is_busy
+from cdc_assets.stack.runtimes import share_classes
+from cdc_assets.stack.stack_errors import NotReadyError, StackError
+
+_POLL = 0.2
+
+
+def missing_jars() -> list[Jar]:
+    """What `fetch_jars` would download: not in the cache, nor in the pyspark wheel."""
+    jars = read_lock().jars(component_plan.jar_sets())
+    locked_jars.take_from_pyspark(jars, locked_jars.cache_folder())
+    return locked_jars.missing(jars, locked_jars.cache_folder())
+
+
+def fetch_jars(jars: Iterable[Jar], progress: locked_jars.Progress | None = None) -> None:
+    """Into the cache; see `locked_jars.download`."""
+    locked_jars.download(jars, locked_jars.cache_folder(), repository=repository(read_lock().repository), progress=progress)
+
+
+def start(home: Home, *, brokers: int | None = None, spark: str | None = None) -> bool:
+    """A supervisor runs for this home afterwards; False when one did already.
+
+    Raises:
+        StackError: it runs with another kind of Spark than the one asked for; see `component_plan.choose`.
+    """
+    home.create()
+    if pid := supervisor_pid(home):
+        if spark and spark != (runs := component_plan.spark_of(home)):
+            raise StackError("spark-connect", f"the stack runs with --spark {runs}", f"./cdc down, then ./cdc up --spark {spark}")
+        adopt_sources(home, pid)
+        _forgive(home, pid)
+        return False
+    processes.end_orphans(home)
+    component_plan.choose(home, brokers=brokers, spark=spark)
+    share_classes()
+    home.state.unlink(missing_ok=True)
+    log = open_log(home.log("supervisor"))
+    package_root = Path(__file__).parents[2]
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cdc_assets.stack.supervisor", str(home.root)],
+            cwd=package_root,
+            env={**os.environ, **allocator_variables(), **settings.places_of_shell()},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    finally:
+        os.close(log)
+    # Two seconds where the machine has nothing else to do. One that has ended is told at once.
+    deadline = time.monotonic() + 300
+    while not (supervisor_pid(home) and read_state(home)):
+        if process.poll() is not None or time.monotonic() > deadline:
+            file = home.log("supervisor")
+            last = (tail(file, 1) or ["it printed nothing"])[0]
+            raise StackError("supervisor", f"did not start: {last}", "./cdc up", log=file)
+        time.sleep(_POLL)
+    return True
+
+
+def _forgive(home: Home, pid: int) -> None:
+    """Components that were given up get another try."""
+    state = read_state(home)
+    if state is None or not state.failed:
+        return
+    os.kill(pid, signal.SIGHUP)
+    deadline = time.monotonic() + 5
+    while (state := read_state(home)) and state.failed and time.monotonic() < deadline:
+        time.sleep(_POLL)
+
+
+def wait_healthy(
+    home: Home, *, seen: Callable[[StackState], None], timeout: float = 480, without: Collection[str] = ()
+) -> StackState:
+    """Until every component, or all but the named ones, is healthy: on a busy machine for four times as long.
+
+    Raises:
+        StackError: naming the component that was given up, or is not ready in time, its reason and its log.
+    """
+    began = time.monotonic()
+    while True:
+        state = read_state(home)
+        if state is None or not supervisor_pid(home):
+            file = home.log("supervisor")
+            last = (tail(file, 1) or ["it printed nothing"])[0]
+            raise StackError("supervisor", f"ended: {last}", "./cdc up", log=file)
+        seen(state)
+        waited_for = [c for c in state.components if c.health != HEALTHY and c.name not in without]
+        if not waited_for:
+            return state
+        culprit = state.failed
+        waited = time.monotonic() - began
+        if culprit is None and waited > timeout and (waited > 4 * timeout or not is_busy()):
+            culprit = waited_for[0]
+        if culprit:
+            raise StackError(culprit.name, culprit.detail, f"./cdc logs {culprit.name}", log=Path(culprit.log))
+        time.sleep(_POLL)
+
+
+def stop(home: Home, *, seen: Callable[[StackState], None] = lambda _: None, timeout: float = 300, discard: bool = False) -> bool:
+    """End the supervisor and with it everything; False when none ran.
+
+    Args:
+        seen: told each state on the way.
+        timeout: seconds until the supervisor is killed.
+        discard: the data is removed next, so nothing is flushed.
+    """
+    pid = supervisor_pid(home)
+    if not pid:
+        return False
+    os.kill(pid, signal.SIGUSR1 if discard else signal.SIGTERM)
+    deadline = time.monotonic() + timeout
+    while supervisor_pid(home):
+        if time.monotonic() > deadline:
+            # Its children follow it: they die with their parent.
+            os.kill(pid, signal.SIGKILL)
+        if (state := read_state(home)) is not None:
+            seen(state)
+        time.sleep(_POLL)
+    # It writes once more before it ends.
+    if (state := read_state(home)) is not None:
+        seen(state)
+    return True
+
+
+def wipe(home: Home) -> None:
+    """Remove all local state.
+
+    Raises:
+        StackError: when the folder is not one that the stack has made.
+    """
+    if not home.root.exists():
+        return
+    if not home.config.exists() and any(home.root.iterdir()):
+        reason = f"{home.root} holds files but no config.json: it is not a folder of this stack"
+        raise StackError("down", reason, "remove it by hand, or set CDC_HOME")
+    remove_short_folders(home)
+    shutil.rmtree(home.root)
+
 
 _ROTATE_EVERY = 30.0
 _HOLD_BUCKETS = ("s3", "gcs")
@@ -34,7 +179,7 @@ class Supervisor:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.watched = {c.name: Watched(c, self._mark_dirty) for c in plan.components(site)}
+        self.watched = {c.name: Watched(c, self._mark_dirty) for c in component_plan.components(site)}
         self._lives: dict[str, asyncio.Task[None]] = {}
         self._dirty = asyncio.Event()
         self._discard = False
@@ -64,7 +209,7 @@ class Supervisor:
             task.cancel()
         await asyncio.gather(*self._lives.values(), return_exceptions=True)
         await self._stop_all()
-        await asyncio.to_thread(orphans.end, self.site.home)
+        await asyncio.to_thread(processes.end_orphans, self.site.home)
         for task in chores:
             task.cancel()
         self._write_state()
@@ -136,8 +281,8 @@ class Supervisor:
 async def _run(home: Home) -> None:
     # By default six threads on two CPUs: the probes of what is slow would hold up those of all others.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(64, thread_name_prefix="probe"))
-    orphans.end(home)
-    await Supervisor(plan.load(home)).run()
+    processes.end_orphans(home)
+    await Supervisor(component_plan.load(home)).run()
     sys.stdout.flush()
     # At once: a probe that still waits in a thread for a component that is gone must not hold up `cdc down`.
     os._exit(0)

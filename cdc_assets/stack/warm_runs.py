@@ -15,7 +15,7 @@ from multiprocessing import forkserver
 from types import SimpleNamespace
 from typing import Any
 
-PRELOADED = "cdc_assets.stack.preloaded"
+PRELOADED = "cdc_assets.stack.run_preload"
 
 
 def main(arguments: Sequence[str]) -> None:

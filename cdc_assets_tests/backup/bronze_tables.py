@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from spark.delta.commits import TopicCommit, bronze_metadata, fold
+from spark.table.commit_metadata import TopicCommit, bronze_metadata, fold
 
 NOON = 1_795_262_400_000
 SCHEMA = pa.schema(

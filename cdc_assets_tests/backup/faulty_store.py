@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from cdc_assets.resources.object_store import ObjectStore, StoredObject
+from cdc_assets.clients.object_store import ObjectStore, StoredObject
 
 Answer = TypeVar("Answer")
 

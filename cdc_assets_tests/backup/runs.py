@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cdc_assets.backup import BackupResult, BatchForm, backup_table
-from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets.backup.backup_copy import BackupResult, BatchForm, backup_table
+from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets_tests.backup.bronze_tables import Bronze
 
 

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.backup import BackupPosition, BackupResult, backup_position, verify_backup
-from cdc_assets.errors import BackupError
-from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets.backup.backup_copy import BackupResult
+from cdc_assets.backup.backup_position import BackupPosition, backup_position
+from cdc_assets.backup.verification import verify_backup
+from cdc_assets.clients.object_store import ObjectStore
+from cdc_assets.registry.errors import BackupError
 from cdc_assets_tests.backup.bronze_tables import NOON, Bronze, Rec, read_back, records, topic_of
 from cdc_assets_tests.backup.faulty_store import FaultyStore, KilledError
 from cdc_assets_tests.backup.runs import contents, run

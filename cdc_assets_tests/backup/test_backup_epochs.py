@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.backup import backup_position, verify_backup
-from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets.backup.backup_position import backup_position
+from cdc_assets.backup.verification import verify_backup
+from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets_tests.backup.bronze_tables import Bronze, Rec, read_back, records
 from cdc_assets_tests.backup.runs import contents, run
 

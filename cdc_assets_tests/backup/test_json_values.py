@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.backup.json_values import are_json_objects
-from cdc_assets.backup.line_runs import arrow_lines, line_runs, row_lines
-from cdc_assets.backup.lines import Lines
+from cdc_assets.backup.json_lines import Lines, are_json_objects, arrow_lines, line_runs, row_lines
 from cdc_assets.backup.manifest import ManifestObject
 from cdc_assets.backup.object_layout import ObjectLayout
-from cdc_assets.errors import DamagedObjectError
-from cdc_assets.restore.stored_rows import read_rows
+from cdc_assets.recovery.stored_rows import read_rows
+from cdc_assets.registry.errors import DamagedObjectError
 from cdc_assets_tests.backup.record_batches import ANY_DATA, as_batch
 
 JSON = ObjectLayout("{yyyy}-{MM}-{dd}/{HH}", "json")

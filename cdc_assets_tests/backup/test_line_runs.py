@@ -9,8 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.backup.line_runs import arrow_lines, line_runs, row_lines
-from cdc_assets.backup.lines import Lines
+from cdc_assets.backup.json_lines import Lines, arrow_lines, line_runs, row_lines
 from cdc_assets.backup.object_layout import ObjectLayout
 from cdc_assets_tests.backup.record_batches import ANY_DATA, DATA, TEXT, as_batch
 

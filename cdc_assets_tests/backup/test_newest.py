@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.backup import backup_table, verify_backup
-from cdc_assets.backup.newest import newest_of_table
-from cdc_assets.backup.platform.document import canonical_json
-from cdc_assets.errors import BackupError
-from cdc_assets.resources.object_store import ObjectStore, StoredObject
-from cdc_assets.restore.backed_up_table import find_backup
+from cdc_assets.backup.backup_copy import backup_table
+from cdc_assets.backup.manifest import newest_of_table
+from cdc_assets.backup.platform_log import canonical_json
+from cdc_assets.backup.verification import verify_backup
+from cdc_assets.clients.object_store import ObjectStore, StoredObject
+from cdc_assets.recovery.backed_up_table import find_backup
+from cdc_assets.registry.errors import BackupError
 from cdc_assets_tests.backup.bronze_tables import NOON, Bronze, records
 from cdc_assets_tests.backup.faulty_store import FaultyStore, KilledError
 from cdc_assets_tests.backup.runs import run

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.backup.platform import PlatformState, newest_state, verify_state, write_state
-from cdc_assets.errors import BackupError
-from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets.backup.platform_log import PlatformState, newest_state, verify_state, write_state
+from cdc_assets.clients.object_store import ObjectStore
+from cdc_assets.registry.errors import BackupError
 
 FIRST = PlatformState("source: shop\n", {"shop-capture": {"config": {}}}, {"shop-capture": [{"offset": {"lsn": 1}}]}, {}, {})
 LOG, PARTS = "shop/platform-state/log", "shop/platform-state/parts"

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.cli import app
-from cdc_assets.errors import CdcAssetsError
-from cdc_assets.removal import data
+from cdc_assets.cli.cdc_command import app
+from cdc_assets.recovery import removed_data
+from cdc_assets.registry.errors import CdcAssetsError
 from cdc_assets_tests.support.servers.endpoints import SCHEMES, Endpoint
-from spark.lake.object_lease import SPARK, hold
+from spark.table.write_lease import SPARK, hold
 
 KEPT = "connector,slot,publication,tables,mirror,registry"
 RECORDS = "2026/01/01/00/leaver.public.{}+0+0+00000000000000000000.json.gz"
@@ -82,7 +82,7 @@ def test_the_objects_of_a_source_go_and_nothing_else(endpoint: Endpoint, tmp_pat
     root = f"{SCHEMES[endpoint.kind]}://cdc-backup/lakes/one"
     for name, value in {**endpoint.environment, "CDC_LAKE": root}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(data, "_WAITS_SECONDS", 0.5)
+    monkeypatch.setattr(removed_data, "_WAITS_SECONDS", 0.5)
 
     def remove(*arguments: str) -> Any:
         return CliRunner().invoke(app, ["remove", "leaver", "--keep", KEPT, *arguments])

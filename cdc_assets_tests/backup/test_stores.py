@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.errors import StoreError
+from cdc_assets.clients.object_store import MissingBucketError, MissingObjectError, ObjectStore, StoreAccessError, open_store
 from cdc_assets.registry.backup_store import BackupStore
-from cdc_assets.resources.object_store import ObjectStore, open_store
-from cdc_assets.resources.object_store.errors import MissingBucketError, MissingObjectError, StoreAccessError
+from cdc_assets.registry.errors import StoreError
 from cdc_assets_tests.support.servers.endpoints import Endpoint, running
 
 KEY = "shop/orders/dt=2026-11-21/hr=05/core.shop.public.orders+0+0+00000000000000000000.json.gz"

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.backup import VerifyReport, backup_table, verify_backup
-from cdc_assets.resources.object_store import ObjectStore
+from cdc_assets.backup.backup_copy import backup_table
+from cdc_assets.backup.verification import VerifyReport, verify_backup
+from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets_tests.backup.bronze_tables import NOON, Bronze, Rec, records
 
 HOUR = 3_600_000

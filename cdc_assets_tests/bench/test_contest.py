@@ -17,8 +17,8 @@ from benchmarks.bench.peers.delta_rs import DeltaRs, newest
 from benchmarks.bench.peers.peer import NewRecords, Peer, PeerTable
 from benchmarks.bench.peers.spark_peers import ForeachBatch, IcebergMerge
 from benchmarks.bench.scenarios import SCENARIOS, choose_scenarios
-from cdc_assets.errors import BenchError
-from cdc_assets.resources.kafka import KafkaCluster, TopicState
+from cdc_assets.clients.kafka import KafkaCluster, TopicState
+from cdc_assets.registry.errors import BenchError
 
 TABLE = PeerTable("accounts", "topic-a")
 

@@ -12,7 +12,7 @@ ENDED = """
 import os, signal
 from contextlib import contextmanager
 from benchmarks.bench import whole_run
-from cdc_assets.cli import app
+from cdc_assets.cli.cdc_command import app
 
 @contextmanager
 def stack():

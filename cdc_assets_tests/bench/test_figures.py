@@ -18,7 +18,7 @@ from benchmarks.bench.events import SCHEMA, event_text, key_text
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.idle_cost import cpu_between
 from benchmarks.bench.scenarios import SCENARIOS
-from cdc_assets.cli import app
+from cdc_assets.cli.cdc_command import app
 
 RECORDING = Path(__file__).parents[1] / "support" / "histories" / "recording.json.gz"
 

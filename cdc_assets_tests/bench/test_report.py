@@ -22,7 +22,7 @@ from benchmarks.bench.scenarios import Scenario
 from benchmarks.bench.server_threads import thread_times, work_since
 from benchmarks.bench.stack import BenchStack
 from benchmarks.bench.whole_run import WholeRun, run_each
-from cdc_assets.errors import BenchError
+from cdc_assets.registry.errors import BenchError
 from cdc_assets.stack.home import Home
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -11,15 +11,24 @@ import pytest
 import typer
 from deltalake import write_deltalake
 
-from cdc_assets.cli import app
+from cdc_assets.cli.cdc_command import app
 from cdc_assets.cli.verbs import VERBS
 
 # Together they took a second of every `cdc --help`.
-HEAVY = ("dagster", "pyspark", "pydantic", "httpx", "psutil", "confluent_kafka", "deltalake", "cdc_assets.registry.models")
+HEAVY = (
+    "dagster",
+    "pyspark",
+    "pydantic",
+    "httpx",
+    "psutil",
+    "confluent_kafka",
+    "deltalake",
+    "cdc_assets.registry.source_declaration",
+)
 RUN = """
 import sys
 sys.argv = ["cdc", *{arguments!r}]
-from cdc_assets.cli import main
+from cdc_assets.cli.cdc_command import main
 try:
     main()
 except SystemExit as end:
@@ -69,8 +78,8 @@ def test_rows_of_a_table_are_counted_without_pandas(tmp_path: Path) -> None:
     table = tmp_path / "table"
     write_deltalake(str(table), pa.table({"a": [1, 2, 3]}))
     script = (
-        "import sys; from cdc_assets.cli.status import status; from cdc_assets.resources.delta_log import silver_rows; "
-        f"print(silver_rows({str(table)!r}), *({{'pandas', 'pyarrow', 'cdc_assets.stack.plan'}} & set(sys.modules)))"
+        "import sys; from cdc_assets.cli.status import status; from cdc_assets.clients.delta_log import silver_rows; "
+        f"print(silver_rows({str(table)!r}), *({{'pandas', 'pyarrow', 'cdc_assets.stack.component_plan'}} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "3\n"

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 import cdc_assets
-from cdc_assets.cli import app
+from cdc_assets.cli.cdc_command import app
 from cdc_assets.cli.verbs import GROUPS, VERBS
-from cdc_assets.quantity import quantity
+from spark.errors import quantity
 
 ROOT = Path(__file__).parents[2]
 TAKES_A_SOURCE = (

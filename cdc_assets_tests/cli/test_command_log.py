@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.cli import main
-from cdc_assets.cli.command_log import _line, is_change
+from cdc_assets.cli.cdc_command import _line, is_change, main
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.cli import app
+from cdc_assets.cli.cdc_command import app
 from cdc_assets.stack.home import Home
 
 

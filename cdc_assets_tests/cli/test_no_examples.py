@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets import settings
-from cdc_assets.registry_files.loader import load_sources
-from cdc_assets.stack.examples import EXAMPLES, declare_examples
+from cdc_assets.registry import settings
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.stack.examples.example_sources import EXAMPLES, declare_examples
 
 ASSETS = "from cdc_assets.definitions import defs; print(len(list(defs.resolve_all_asset_keys())))"
 

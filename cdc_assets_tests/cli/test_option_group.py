@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cdc_assets.cli.option_group import group_options
+from cdc_assets.cli.verb_frame import group_options
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
-from cdc_assets.cli import app
-from cdc_assets.defs.checks.quarantine_count import evidence
-from cdc_assets.quarantine.given_up import records_given_up
-from cdc_assets.quarantine.quarantined_records import quarantine_records
-from cdc_assets.registry_files.loader import load_sources
+from cdc_assets.chain.quarantine import quarantine_records, records_given_up
+from cdc_assets.cli.cdc_command import app
+from cdc_assets.defs.row_checks import quarantine_evidence
+from cdc_assets.registry.loader import load_sources
 
 SOURCE = """
 source: shop
@@ -118,7 +117,7 @@ def test_values_of_sensitive_columns_are_hashes(lake: Path) -> None:
     assert "SSN-123" in ask("show", "shop/orders", "21", "--show-sensitive")
     (source,) = load_sources(lake.parent / "sources")
     (orders,) = (table for table in source.tables if table.sensitive)
-    assert "SSN" not in str(evidence(source, orders, quarantine_records(str(lake), source, orders)))
+    assert "SSN" not in str(quarantine_evidence(source, orders, quarantine_records(str(lake), source, orders)))
 
 
 @pytest.mark.slow
@@ -139,11 +138,11 @@ def test_a_listing_ends_as_it_should(lake: Path) -> None:
 def test_the_check_counts_what_is_open(lake: Path) -> None:
     (source,) = load_sources(lake.parent / "sources")
     orders, lines = source.tables
-    passed, text, figures = evidence(source, orders, quarantine_records(str(lake), source, orders))
+    passed, text, figures = quarantine_evidence(source, orders, quarantine_records(str(lake), source, orders))
     assert not passed
     assert text == "3 records in quarantine since 2026-11-21 09:00, 1 row in doubt: cdc quarantine list shop/orders"
     assert (figures["cdc/quarantined"], figures["cdc/records_of_unknown_rows"]) == (3, 1)
-    assert evidence(source, lines, quarantine_records(str(lake), source, lines))[0]
+    assert quarantine_evidence(source, lines, quarantine_records(str(lake), source, lines))[0]
 
 
 def test_what_was_given_up_is_told_by_runs_of_offsets(lake: Path) -> None:

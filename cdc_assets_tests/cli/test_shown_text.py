@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.alerts.channels import _for_slack
-from cdc_assets.cli.guarded_terminal import GuardedTerminal, guard_terminal
-from cdc_assets.cli.output_formats import Format, print_document, print_rows
-from cdc_assets.shown_text import (
+from cdc_assets.cli.cdc_command import GuardedTerminal, guard_terminal
+from cdc_assets.cli.output import Format, print_document, print_rows
+from cdc_assets.deploy.alert_channels import _for_slack
+from cdc_assets.registry.display_text import (
     in_markdown,
     lines_in_markdown,
     on_terminal,
@@ -109,7 +109,7 @@ def test_what_a_check_says_of_a_source_acts_nowhere_and_is_read_back(text: str) 
     import dagster as dg
     from markdown_it import MarkdownIt
 
-    from cdc_assets.defs.checks.result import check_result, evaluation_of
+    from cdc_assets.defs.check_results import check_result, evaluation_of
 
     said = f"column {text}: 3 rows in silver_x, see `cdc quarantine list` {TITLE}"
     key = dg.AssetCheckKey(dg.AssetKey(["silver", "shop", "orders"]), "quarantine_empty")

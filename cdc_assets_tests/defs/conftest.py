@@ -9,9 +9,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from cdc_assets.clients.platform import Platform
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.registry.models import Source
-from cdc_assets.resources.platform import Platform
+from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
 
 SOURCE: dict[str, Any] = {

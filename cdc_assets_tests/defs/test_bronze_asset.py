@@ -8,17 +8,18 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from cdc_assets.bronze import reload as reload_module
-from cdc_assets.bronze.append import AppendPlan, TopicSlice, append_epochs, look
-from cdc_assets.defs.assets import bronze
-from cdc_assets.defs.sensors.kafka_offsets import read_news
-from cdc_assets.identity.memory import Memory, Opening
-from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.models import Source
-from cdc_assets.resources.platform import Platform
+from cdc_assets.capture.incarnations.server_facts import Memory, Opening
+from cdc_assets.chain import table_reload as reload_module
+from cdc_assets.chain.bronze_append import AppendPlan, TopicSlice, append_epochs, look
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.defs import lake_assets
+from cdc_assets.defs.offsets_sensor import read_news
+from cdc_assets.registry.source_declaration import Source
+from cdc_assets.registry.table_declaration import Table
 from cdc_assets_tests.support.delta_logs import append_bronze
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
-from spark.small_batches.job import SmallBatchOutcome
+from spark.bronze.small_append import SmallBatchOutcome
 from spark.specs import BronzeSpec, JobResult
 
 ORDERS, LINES = "core.shop.public.orders", "core.shop.public.lines"
@@ -53,7 +54,7 @@ def whole(platform: Platform, lake_kafka: FakeKafka, spark: FakeSpark, monkeypat
 
 def materialize(source: Source, platform: Platform, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
     return dg.materialize(
-        [bronze.build_bronze_assets(source)], instance=instance, resources={"platform": platform}, raise_on_error=False
+        [lake_assets.build_bronze_assets(source)], instance=instance, resources={"platform": platform}, raise_on_error=False
     )
 
 
@@ -89,9 +90,7 @@ def test_declared_so_the_table_is_read_again_and_goes_on_in_the_next_epoch(
     source: Source, whole: Platform, lake_kafka: FakeKafka, spark: FakeSpark, instance: dg.DagsterInstance,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    def read_anew(
-        platform: Any, source: Any, tables: list[Table], found: AppendPlan, say: Any, known: Any
-    ) -> dict[str, TopicSlice]:
+    def read_anew(_: Any, tables: list[Table], found: AppendPlan, say: Any, known: Any) -> dict[str, TopicSlice]:
         (table,), epoch = tables, found.before[ORDERS].epoch + 1
         lake_kafka.topics[ORDERS] = FakeTopic("id-orders", {0: [(b"k", b"{}")] * 9})
         return {ORDERS: TopicSlice(table, lake_kafka.states([ORDERS])[ORDERS], epoch, {0: (0, 9)})}
@@ -122,12 +121,12 @@ def test_an_epoch_that_opens_ends_the_old_one_at_its_bound(
     memory = Memory.of("shop")
     memory.opening = Opening("restored", ["stop", "bound"], bounds, epochs)
     memory.save()
-    found = look(whole, source, source.tables)
+    found = look(Chain(whole, source), source.tables)
     assert {topic: (each.epoch, each.ranges) for topic, each in found.slices.items()} == {
         ORDERS: (0, {0: (2, 4), 1: (0, 3)}),
         LINES: (0, {0: (0, 5)}),
     }
-    append_epochs(whole, source, epochs, bounds, print)
+    append_epochs(Chain(whole, source), epochs, bounds, print)
     assert spark.read == {ORDERS: (1, {0: (4, 9), 1: (3, 3)}), LINES: (1, {0: (5, 5)})}
 
 

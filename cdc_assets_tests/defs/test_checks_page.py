@@ -9,15 +9,14 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from cdc_assets import names
-from cdc_assets.defs.chain import build_source_defs
-from cdc_assets.defs.checks.result import check_result
-from cdc_assets.defs.runbook import runbook
-from cdc_assets.registry.models import BaseSource
+from cdc_assets.defs.check_results import check_result, runbook
+from cdc_assets.defs.source_chain import build_source_defs
+from cdc_assets.registry import names
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry.row_rules import WindowedResults
+from cdc_assets.registry.settings import sources_folder
+from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.source_settings import Cuts, DrillSettings
-from cdc_assets.registry.windowed_results import WindowedResults
-from cdc_assets.registry_files.loader import load_sources
-from cdc_assets.settings import sources_folder
 from cdc_assets_tests.support.declared_mariadb import GOOD, loaded
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "checks.md"

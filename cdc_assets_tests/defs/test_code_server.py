@@ -20,7 +20,7 @@ import httpx
 import psutil
 import pytest
 
-from cdc_assets.stack import start
+from cdc_assets.stack import supervisor
 from cdc_assets.stack.home import Home, read_json
 from cdc_assets_tests.e2e.webserver import Graphql
 from cdc_assets_tests.support.own_stack import ELSEWHERE, state_of, until
@@ -53,14 +53,14 @@ def home(folder: Path) -> Iterator[Home]:
         os.environ.update(ELSEWHERE, CDC_POSTGRES_HOST="127.0.0.1", STORAGE_EMULATOR_HOST="http://127.0.0.1:9")
         del os.environ["CDC_DAGSTER_URL"]
         os.environ["CDC_SOURCES"] = "sources"
-        start.start(home)
-        start.wait_healthy(home, seen=lambda _: None)
+        supervisor.start(home)
+        supervisor.wait_healthy(home, seen=lambda _: None)
         # Remembered: the commands are those of another shell, and folder.
         del os.environ["CDC_SOURCES"]
         try:
             yield home
         finally:
-            start.stop(home)
+            supervisor.stop(home)
 
 
 def assets(home: Home) -> set[str]:

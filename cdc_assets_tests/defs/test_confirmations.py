@@ -8,13 +8,13 @@ from datetime import datetime, timedelta, timezone
 import dagster as dg
 import pytest
 
-from cdc_assets.defs.sensors.confirmations import Lateness, rest_events, tables_at_rest
-from cdc_assets.defs.sensors.dropped_ticks import why_dropped
-from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor, read_news
-from cdc_assets.defs.told_changes import silver_version
-from cdc_assets.errors import CdcAssetsError
-from cdc_assets.registry.models import Source
-from cdc_assets.resources.platform import Platform
+from cdc_assets.clients.platform import Platform
+from cdc_assets.defs.asset_specs import silver_version
+from cdc_assets.defs.offsets_sensor import build_offsets_sensor, read_news
+from cdc_assets.defs.requested_work import Lateness, rest_events, tables_at_rest
+from cdc_assets.defs.rhythms import why_dropped
+from cdc_assets.registry.errors import CdcAssetsError
+from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.defs.conftest import SOURCE
 from cdc_assets_tests.support.caught_up import LINES, catch_up
 from cdc_assets_tests.support.fakes import FakeKafka

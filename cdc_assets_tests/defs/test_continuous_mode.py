@@ -12,20 +12,19 @@ import dagster as dg
 import pytest
 from dagster._core.scheduler.instigation import InstigatorStatus
 
-from cdc_assets.bronze.table_news import AppendedTable
-from cdc_assets.continuous.lag import TableLag
-from cdc_assets.continuous.silver_pass import FoldedTable, add_results
-from cdc_assets.continuous.source_work import CarriedPass
-from cdc_assets.defs.assets.continuous_reports import EVERY_SECONDS, ContinuousReports
-from cdc_assets.defs.chain import build_source_defs
+from cdc_assets.chain.bronze_append import AppendedTable
+from cdc_assets.chain.continuous_passes import FoldedTable, add_results
+from cdc_assets.chain.continuous_source import CarriedPass
+from cdc_assets.chain.lag import TableLag
+from cdc_assets.clients.databases.catalogue import CatalogueColumn, CatalogueTable
+from cdc_assets.clients.platform import Platform
+from cdc_assets.defs.continuous_reports import EVERY_SECONDS, ContinuousReports
 from cdc_assets.defs.continuous_run import ENDS_TAG, SignOfLife, job_name, keeper_name
-from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
-from cdc_assets.defs.sensors.keep_continuous import why_not_now
-from cdc_assets.names import DIGEST_TAG
-from cdc_assets.registry.models import Source
-from cdc_assets.registry_files.digest import digest
-from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
-from cdc_assets.resources.platform import Platform
+from cdc_assets.defs.offsets_sensor import build_offsets_sensor
+from cdc_assets.defs.restart_sensors import why_not_now
+from cdc_assets.defs.source_chain import build_source_defs
+from cdc_assets.registry.names import DIGEST_TAG
+from cdc_assets.registry.source_declaration import Source, digest
 from cdc_assets_tests.support.caught_up import LINES, catch_up
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopicWatch
 from spark.specs import JobResult
@@ -180,12 +179,12 @@ def test_the_run_carries_tells_and_ends_when_its_sensor_is_off(
     continuous: Source, platform: Platform, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job itself, in this process; the loop finds nothing to do."""
-    from cdc_assets.continuous import streams
+    from cdc_assets.chain import continuous_loop
     from cdc_assets.defs import continuous_run
 
     catch_up(platform, instance)
     waiter: Any = FakeTopicWatch()
-    work = streams.SourceWork(platform, continuous, lambda _: None, waiter)
+    work = continuous_loop.SourceWork(platform, continuous, lambda _: None, waiter)
     passes: list[CarriedPass] = []
     carry = work.carry
 
@@ -196,7 +195,7 @@ def test_the_run_carries_tells_and_ends_when_its_sensor_is_off(
         return done
 
     monkeypatch.setattr(work, "carry", one_pass)
-    monkeypatch.setattr(streams, "SourceWork", lambda *_: work)
+    monkeypatch.setattr(continuous_loop, "SourceWork", lambda *_: work)
     monkeypatch.setattr(continuous_run, "_ASK_SECONDS", 0.1)
     state: Any = type("State", (), {"instigator_name": keeper_name(continuous), "status": InstigatorStatus.STOPPED})
     states: list[Any] = []

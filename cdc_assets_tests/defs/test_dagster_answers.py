@@ -15,12 +15,11 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.cli import app
-from cdc_assets.cli.status import judge
-from cdc_assets.cli.status_answers import ask_checks
-from cdc_assets.errors import TableFailuresError
-from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.rows_compared import AT_KEY, POSITION_KEY
+from cdc_assets.cli.cdc_command import app
+from cdc_assets.cli.status import ask_checks, judge
+from cdc_assets.clients.platform import Platform
+from cdc_assets.proof.chain_verdicts import AT_KEY, POSITION_KEY
+from cdc_assets.registry.errors import TableFailuresError
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
 from cdc_assets_tests.support.lake.jvm import free_port
@@ -189,7 +188,7 @@ def test_status_and_wait_say_what_dagster_knows(
     page = f"{os.environ['CDC_DAGSTER_URL']}/runs/{run}"
     failed_run = "1 table failed, all others are done: prices: no space left on device"
     assert (
-        f"the last run of prices failed: folding: cdc_assets.errors.TableFailuresError: bronze: {failed_run}; {page}"
+        f"the last run of prices failed: folding: cdc_assets.registry.errors.TableFailuresError: bronze: {failed_run}; {page}"
         in told.stderr
     )
     assert "dagster-daemon has no heartbeat" in told.stderr

@@ -11,12 +11,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.lake_sql.lake_tables import lake_tables
-from cdc_assets.names import LAYERS
-from cdc_assets.registry.models import Source
-from cdc_assets.registry_files.loader import load_sources
+from cdc_assets.defs.source_chain import build_source_defs
+from cdc_assets.reading.lake_tables import lake_tables
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry.names import LAYERS
+from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.defs.conftest import SOURCE
 
 ROOT = Path(__file__).parents[2]
@@ -214,7 +214,7 @@ def test_spark_and_registry_know_no_dagster() -> None:
     output, _ = load_in_a_new_process(code)
     assert output.startswith("[] ")
     assert "cdc_assets.defs" not in output
-    assert "cdc_assets.resources" not in output
+    assert "cdc_assets.clients" not in output
 
 
 def test_the_component_door_gives_the_same_chain(source: Source, tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
-from cdc_assets.main_job import failed_runs
-from cdc_assets.main_job.dagster_runs import RunFailedError
-from cdc_assets.main_job.failed_runs import FailedRuns
+from cdc_assets.cli import main_job
+from cdc_assets.cli.main_job import FailedRuns, RunFailedError
 
 BROKEN: set[str] = set()
 
@@ -30,7 +29,7 @@ def folding() -> None:
 
 @pytest.fixture
 def instance(monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.DagsterInstance]:
-    monkeypatch.setattr(failed_runs, "_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(main_job, "_ASK_SECONDS", 0.0)
     monkeypatch.setenv("CDC_DAGSTER_URL", "http://127.0.0.1:1")
     with dg.DagsterInstance.ephemeral() as made:
         yield made

@@ -11,9 +11,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from cdc_assets.stack.examples import owner
+from cdc_assets.stack.component_plan import load
+from cdc_assets.stack.examples import example_sources
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.plan import load
 from cdc_assets_tests.support.foreign_project import ForeignProject, create_environment, create_project
 from cdc_assets_tests.support.own_stack import ELSEWHERE
 from cdc_assets_tests.support.page_blocks import blocks_of
@@ -41,7 +41,7 @@ def test_the_wheel_takes_one_name_and_has_its_data(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"cdc_assets"}
     assert {f"cdc_assets/{name}" for name in DATA} <= names
-    own = {"cdc_assets/cli/test.py", "cdc_assets/launcher/test_help.py"}
+    own = {"cdc_assets/launcher/test_help.py"}
     assert {name for name in names if "test" in Path(name).name} == own
 
 
@@ -81,7 +81,7 @@ def test_up_works_from_the_wheel_in_an_empty_folder(foreign_python: Path, tmp_pa
     try:
         up = here.run([cdc, "up", "--no-main-job"])
         assert (up.returncode, "Traceback" in up.stderr) == (0, False), up.stderr
-        with psycopg.connect(**owner.create(load(Home(empty / "cdc")), "world")) as world:  # type: ignore[arg-type]
+        with psycopg.connect(**example_sources.create_example(load(Home(empty / "cdc")), "world")) as world:  # type: ignore[arg-type]
             counted = world.execute("SELECT (SELECT count(*) FROM country), (SELECT count(*) FROM city)").fetchone()
         assert counted is not None
         assert (counted[0], counted[1] > 30_000) == (252, True)

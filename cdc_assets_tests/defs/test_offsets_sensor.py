@@ -8,12 +8,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from cdc_assets import names
-from cdc_assets.defs.jobs import REPLAY_JOB
-from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
-from cdc_assets.defs.sensors.recent_runs import CARRIED, failure_pauses
-from cdc_assets.registry.models import Source
-from cdc_assets.resources.platform import Platform
+from cdc_assets.clients.platform import Platform
+from cdc_assets.defs.instance_runs import CARRIED, failure_pauses
+from cdc_assets.defs.offsets_sensor import build_offsets_sensor
+from cdc_assets.defs.overall_jobs import REPLAY_JOB
+from cdc_assets.registry import names
+from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.caught_up import LINES, ORDERS, catch_up
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
@@ -99,10 +99,10 @@ def test_a_backup_that_fails_is_asked_for_later_and_holds_nothing_up(
     catch_up(platform, instance)
     append_bronze(Path(platform.lake) / "bronze/shop", ORDERS, "orders", "id-orders", 3, 4, version=2)
     ended = fail_a_run(instance, "orders", tag="cdc/backups")
-    monkeypatch.setattr("cdc_assets.defs.sensors.kafka_offsets.time.time", lambda: ended + 4)
+    monkeypatch.setattr("cdc_assets.defs.offsets_sensor.time.time", lambda: ended + 4)
     assert backups(often(source), platform, instance) == []
     assert {"orders"} in tick(often(source), platform, instance)[0]
-    monkeypatch.setattr("cdc_assets.defs.sensors.kafka_offsets.time.time", lambda: ended + 6)
+    monkeypatch.setattr("cdc_assets.defs.offsets_sensor.time.time", lambda: ended + 6)
     assert backups(often(source), platform, instance) == [{"orders"}]
 
 
@@ -243,7 +243,7 @@ def test_a_table_that_fails_does_not_hold_the_others_up(
 ) -> None:
     ended = fail_a_run(instance, "orders,lines", carried=("orders",))
     assert set(failure_pauses(instance, source, now=ended)[CARRIED]) == {"lines"}
-    monkeypatch.setattr("cdc_assets.defs.sensors.kafka_offsets.time.time", lambda: ended + 4)
+    monkeypatch.setattr("cdc_assets.defs.offsets_sensor.time.time", lambda: ended + 4)
     assert tick(source, platform, instance)[0] == [{"orders"}]
-    monkeypatch.setattr("cdc_assets.defs.sensors.kafka_offsets.time.time", lambda: ended + 6)
+    monkeypatch.setattr("cdc_assets.defs.offsets_sensor.time.time", lambda: ended + 6)
     assert tick(source, platform, instance)[0] == [{"lines"}, {"orders"}]

@@ -9,8 +9,8 @@ import dagster as dg
 import pytest
 from dagster._core.storage.compute_log_manager import ComputeIOType
 
-from cdc_assets.defs.old_runs import OF_LOCATION, VARIABLE, build_old_runs, days_kept, remove_old_runs
-from cdc_assets.errors import RunsKeptError
+from cdc_assets.defs.rhythms import OF_LOCATION, VARIABLE, build_old_runs, days_kept, remove_old_runs
+from cdc_assets.registry.errors import RunsKeptError
 
 OURS, ALL_DAYS = "__repository__@cdc_assets", -1
 NEVER_RED = dg.AssetCheckKey(dg.AssetKey("a"), "never_red")

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from cdc_assets.shown_text import in_markdown
-from cdc_assets.silver.preview import MASK, preview
+from cdc_assets.chain.silver_fold import MASK, preview
+from cdc_assets.registry.display_text import in_markdown
 from cdc_assets_tests.support.lake.delta_shop import write
-from spark.delta.deletion_vectors import write_vectors
-from spark.delta.live_files import read_live_table
-from spark.delta.put_commit import put_commit
-from spark.lake.folder import open_folder
-from spark.large_tables.protocol import upgrade
+from spark.silver.task_merge import upgrade_protocol
+from spark.table.commit_files import put_commit
+from spark.table.data_files import write_vectors
+from spark.table.snapshot import read_live_table
+from spark.table.table_folder import open_folder
 
 NAMES, LONG = ["a|b", None, "<b>x</b>"], "y" * 61
 
@@ -45,7 +45,9 @@ def test_rows_that_are_gone_are_not_shown(tmp_path: Path) -> None:
     vector = write_vectors(open_folder(path), {name: np.array([0])})[name]
     gone = {"path": name, "deletionTimestamp": 1, "dataChange": True}
     info = {"commitInfo": {"timestamp": 1, "operation": "DELETE", "operationParameters": {}}}
-    put_commit(path, live.version + 1, [info, *upgrade(live), {"remove": gone}, {"add": {**file, "deletionVector": vector}}])
+    put_commit(
+        path, live.version + 1, [info, *upgrade_protocol(live), {"remove": gone}, {"add": {**file, "deletionVector": vector}}]
+    )
     assert json.loads(file["stats"])["numRecords"] == 3
     assert [line.split()[1] for line in preview(path, (), 5).splitlines()[2:]] == ["2", "3"]
 

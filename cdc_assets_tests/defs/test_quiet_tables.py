@@ -19,12 +19,12 @@ from dagster._core.definitions.data_version import extract_data_version_from_ent
 from dagster._core.loader import LoadingContextForTest
 from deltalake import DeltaTable, write_deltalake
 
-from cdc_assets.defs.assets.table_step import table_step
-from cdc_assets.defs.chain import build_source_defs
-from cdc_assets.defs.keys import asset_key
-from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
-from cdc_assets.registry.models import Source
-from cdc_assets.resources.platform import Platform
+from cdc_assets.clients.platform import Platform
+from cdc_assets.defs.asset_specs import asset_key
+from cdc_assets.defs.asset_steps import table_step
+from cdc_assets.defs.offsets_sensor import build_offsets_sensor
+from cdc_assets.defs.source_chain import build_source_defs
+from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.defs.conftest import SOURCE
 from cdc_assets_tests.support.caught_up import LINES, catch_up
 from cdc_assets_tests.support.fakes import FakeKafka

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.schema_changes import SchemaChanges
-from cdc_assets.tables.replay_offer import column_reasons, rule_reasons, tracking_reasons
-from spark.schema.column_ledger import ColumnLedger
-from spark.schema.evolution import compare_columns, first_ledger
+from cdc_assets.chain.table_drift import column_reasons, rule_reasons, tracking_reasons
+from cdc_assets.registry.table_declaration import SchemaChanges, Table
+from spark.silver.column_ledger import ColumnLedger
+from spark.silver.schema_evolution import compare_columns, first_ledger
 from spark.specs import Column, SilverSpec
 
 COLUMNS = (Column("id", "integer", False), Column("v", "text"), Column("note", "text"))

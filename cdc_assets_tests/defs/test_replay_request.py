@@ -12,15 +12,15 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets import names
-from cdc_assets.cli import app
-from cdc_assets.defs.replay_job import build_replay_job
+from cdc_assets.cli.cdc_command import app
+from cdc_assets.clients.platform import Platform
+from cdc_assets.defs.jobs_on_demand import build_replay_job
+from cdc_assets.reading.silver_now import find_source
+from cdc_assets.registry import names
 from cdc_assets.registry.topic_source import TopicSource
-from cdc_assets.resources.platform import Platform
-from cdc_assets.silver_now.current_table import find_source
 from cdc_assets_tests.support.declared import declare_source
-from spark.replay import job
-from spark.replay.replay_spec import Difference, Prepared, ReplaySpec, Swapped
+from spark.upkeep import replay_job
+from spark.upkeep.replay_spec import Difference, Prepared, ReplaySpec, Swapped
 
 SHOP = """\
 source: shop
@@ -40,7 +40,7 @@ class AskedSpark:
     def run(self, step: Callable[..., Any], asked: ReplaySpec) -> Prepared | Swapped:
         self.steps.append((step, asked))
         difference = Difference(4, {"added": 0, "changed": 1, "gone": 0, "moved": 0})
-        return Prepared({"silver": difference}, chosen=1) if step is job.prepare else Swapped({"silver": 5}, {"silver": 4})
+        return Prepared({"silver": difference}, chosen=1) if step is replay_job.prepare else Swapped({"silver": 5}, {"silver": 4})
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def cdc(*words: str) -> Any:
 def asked_of(spark: AskedSpark) -> ReplaySpec:
     """What both steps were given."""
     (first, asked), (second, same) = spark.steps
-    assert (first, second) == (job.prepare, job.swap)
+    assert (first, second) == (replay_job.prepare, replay_job.swap)
     assert asked is same
     source = find_source("shop")
     assert asked.silver.path == names.silver_path(Platform().lake, source, source.table("lines"))
@@ -81,7 +81,7 @@ def test_a_time_reaches_the_request_of_the_command(spark: AskedSpark) -> None:
     assert (asked.keys, asked.since, asked.until, asked.is_whole) == ((), SINCE, UNTIL, False)
     assert cdc("--from", SINCE, "--dry-run").exit_code == 0
     step, only_from = spark.steps[-1]
-    assert (step, only_from.since, only_from.until) == (job.prepare, SINCE, "")
+    assert (step, only_from.since, only_from.until) == (replay_job.prepare, SINCE, "")
 
 
 @pytest.mark.parametrize("words", [("--keys", KEYS[0], "--from", SINCE), ("--undo", "--to", UNTIL), ("--undo", "--keys", "1")])

@@ -13,19 +13,19 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.cli import app
-from cdc_assets.defs.chain import build_source_defs
-from cdc_assets.defs.checks import reconciled_two_step
-from cdc_assets.defs.checks.reconciled_two_step import build_rows_checks, rows_keys
+from cdc_assets.capture.log_position import LogPosition
+from cdc_assets.cli.cdc_command import app
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.defs import row_checks
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.reconcile import locked_source, paged_source
-from cdc_assets.reconcile.method import ComparisonMethod, ComparisonScope
-from cdc_assets.reconcile.result import TableResult
-from cdc_assets.reconcile.verdict import DIFFERENT, EQUAL, NOT_COMPARED
-from cdc_assets.registry.models import BaseSource, Source
+from cdc_assets.defs.row_checks import build_rows_checks, rows_keys
+from cdc_assets.defs.source_chain import build_source_defs
+from cdc_assets.proof import source_comparison, two_step_comparison
+from cdc_assets.proof.comparison_at_cut import ComparisonMethod, ComparisonScope
+from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
+from cdc_assets.registry.source_declaration import BaseSource, Source
 from cdc_assets.registry.topic_source import TopicSource
-from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.log_position import LogPosition
 from cdc_assets_tests.support.declared import declare
 from cdc_assets_tests.support.row_servers import SERVERS, source_of
 
@@ -116,20 +116,20 @@ def test_the_log_is_marked_by_its_place_and_nothing_is_locked(monkeypatch: pytes
     def locked(*_: Any, **__: Any) -> Any:
         raise AssertionError("a global read lock was asked for")
 
-    def two_step(_: Any, __: Any, tables: Sequence[Any], asked: Any, **___: Any) -> dict[str, TableResult]:
+    def two_step(_: Any, tables: Sequence[Any], asked: Any, **__: Any) -> dict[str, TableResult]:
         carried.append(asked.carry().lsn)
         return {"shop__orders": TableResult("erp/shop__orders", EQUAL, source_rows=1, silver_rows=1)}
 
-    def carry(_: Any, source: BaseSource, **__: Any) -> LogPosition:
+    def carry(_: Any, **__: Any) -> LogPosition:
         return LogPosition("m", "binlog.000001:4", {})
 
-    monkeypatch.setattr(locked_source.exact, "compare_at_cut", locked)
-    monkeypatch.setattr(paged_source.two_step, "compare", two_step)
-    monkeypatch.setattr(paged_source, "carry_named", carry)
-    monkeypatch.setattr(paged_source, "open_reader", lambda _: None)
+    monkeypatch.setattr(source_comparison.exact, "compare_at_cut", locked)
+    monkeypatch.setattr(two_step_comparison, "compare_in_two_steps", two_step)
+    monkeypatch.setattr(two_step_comparison, "carry_named", carry)
+    monkeypatch.setattr(two_step_comparison, "open_reader", lambda _: None)
     source = source_of("mysql")
     scope = ComparisonScope(method=ComparisonMethod(two_step=True))
-    (result,) = locked_source.compare(Platform(), source, source.tables, scope).values()
+    (result,) = source_comparison.compare_locked(Chain(Platform(), source), source.tables, scope).values()
     assert (result.verdict, carried) == (EQUAL, ["binlog.000001:4"])
 
 
@@ -144,11 +144,11 @@ def verdict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             "erp/shop__orders", word, "no way", source_rows=1, silver_rows=1, keys_differing=int(word == DIFFERENT)
         )
 
-        def compare(_: Any, __: Any, ___: Any, scope: ComparisonScope) -> dict[str, TableResult]:
+        def compare(_: Any, __: Any, scope: ComparisonScope) -> dict[str, TableResult]:
             methods.append(scope.method)
             return {"shop__orders": replace(result, method="two-step")}
 
-        monkeypatch.setattr(reconciled_two_step, "compare_rows", compare)
+        monkeypatch.setattr(row_checks, "compare_rows", compare)
         job = dg.define_asset_job("compared", selection=dg.AssetSelection.checks(*rows_keys(source)))
         platform = {"platform": PlatformResource(lake_root=str(tmp_path))}
         checks = [build_rows_checks(source)]

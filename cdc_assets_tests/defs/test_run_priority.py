@@ -10,11 +10,11 @@ import pytest
 _ASK = """
 import os, sys, types
 sys.modules |= {{name: types.ModuleType(name) for name in {modules}}}
-from cdc_assets.defs.run_priority import yield_to_others
+from cdc_assets.defs.platform_resource import yield_to_others
 yield_to_others({tags})
 print(os.getpriority(os.PRIO_PROCESS, 0))
 """
-FORKED = ["cdc_assets.stack.preloaded"]
+FORKED = ["cdc_assets.stack.run_preload"]
 
 
 @pytest.mark.slow

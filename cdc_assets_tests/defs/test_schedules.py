@@ -12,9 +12,8 @@ import pytest
 from dagster._core.test_utils import create_run_for_test
 from dagster._utils.schedules import cron_string_iterator
 
-from cdc_assets.defs.sensors.rhythm import cron
-from cdc_assets.defs.sensors.volumetry_schedule import _keys, build_volumetry_job, build_volumetry_schedule, checks_due
-from cdc_assets.registry.models import Source
+from cdc_assets.defs.rhythms import _keys, build_volumetry_job, build_volumetry_schedule, checks_due, cron
+from cdc_assets.registry.source_declaration import Source
 
 
 @pytest.mark.parametrize("minutes", [1, 5, 7, 59, 60, 90, 300, 1439, 1440, 2880, 10_080, 44_640])
@@ -85,8 +84,8 @@ def told(source: Source, instance: dg.DagsterInstance, *, after: timedelta) -> s
     context = dg.build_schedule_context(instance=instance, scheduled_execution_time=datetime.now(timezone.utc))
     now = time.time() + after.total_seconds()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cdc_assets.defs.sensors.rhythm.why_dropped", lambda *_, **__: None)  # this process has just begun
-        patch.setattr("cdc_assets.defs.sensors.volumetry_schedule.time.time", lambda: now)
+        patch.setattr("cdc_assets.defs.rhythms.why_dropped", lambda *_, **__: None)  # this process has just begun
+        patch.setattr("cdc_assets.defs.rhythms.time.time", lambda: now)
         result = schedule.evaluate_tick(context)
     assert bool(result.run_requests) != bool(result.skip_message)
     return result.skip_message or ""

@@ -11,12 +11,12 @@ import dagster as dg
 import psutil
 import pytest
 
+from cdc_assets.clients import platform
+from cdc_assets.clients.kafka import TopicState
+from cdc_assets.clients.restored_topics import LakeKafka
+from cdc_assets.defs.offsets_sensor import build_offsets_sensor
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.defs.sensors.kafka_offsets import build_offsets_sensor
 from cdc_assets.registry.topic_source import TopicSource
-from cdc_assets.resources import platform
-from cdc_assets.resources.kafka import TopicState
-from cdc_assets.resources.lake_kafka import LakeKafka
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
 
 TABLES, WARM, TICKS = [f"kept{number:02}" for number in range(40)], 10, 40

@@ -11,11 +11,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from cdc_assets.defs.assets import silver
-from cdc_assets.defs.checks import quarantine_count
-from cdc_assets.defs.checks.quarantine_count import quarantine_key
+from cdc_assets.defs import lake_assets, row_checks
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.registry.models import Source
+from cdc_assets.defs.row_checks import quarantine_key
+from cdc_assets.registry.source_declaration import Source
 
 
 def test_the_table_is_red_as_soon_as_it_is_folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,12 +45,14 @@ def test_the_table_is_red_as_soon_as_it_is_folded(tmp_path: Path, monkeypatch: p
         "silver_version": None,
     }
     for name, answer in answers.items():
-        monkeypatch.setattr(silver, name, lambda *_, answer=answer: answer)
-    monkeypatch.setattr(silver, "fold_others", fold)
-    monkeypatch.setattr(quarantine_count, "quarantine_records", lambda *_: [record])
+        monkeypatch.setattr(lake_assets, name, lambda *_, answer=answer: answer)
+    monkeypatch.setattr(lake_assets, "fold_others", fold)
+    monkeypatch.setattr(row_checks, "quarantine_records", lambda *_: [record])
     with dg.DagsterInstance.ephemeral() as instance:
         platform = PlatformResource(lake_root=str(tmp_path / "lake"))
-        assert dg.materialize([silver.build_silver_assets(source)], instance=instance, resources={"platform": platform}).success
+        assert dg.materialize(
+            [lake_assets.build_silver_assets(source)], instance=instance, resources={"platform": platform}
+        ).success
         keys = [quarantine_key(source, table) for table in source.tables]
         found = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
     assert [*found] == [keys[0]]

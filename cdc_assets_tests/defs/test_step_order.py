@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dagster as dg
 
-from cdc_assets.defs.assets.backup import build_backup_assets
-from cdc_assets.defs.assets.bronze import build_bronze_assets
-from cdc_assets.defs.assets.silver import build_silver_assets
-from cdc_assets.registry.models import Source
-from cdc_assets.resources.platform import Platform
+from cdc_assets.clients.platform import Platform
+from cdc_assets.defs.backup_assets import build_backup_assets
+from cdc_assets.defs.lake_assets import build_bronze_assets, build_silver_assets
+from cdc_assets.registry.source_declaration import Source
 
 
 def test_silver_begins_before_the_backup(source: Source, platform: Platform, instance: dg.DagsterInstance) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cdc_assets.defs.chain import build_source_defs
-from cdc_assets.defs.checks.table_model import has_models, model_key, results
-from cdc_assets.defs.sensors.volumetry_schedule import build_volumetry_job
-from cdc_assets.preflight.finding import Finding
-from cdc_assets.registry_files.loader import load_sources
-from cdc_assets.settings import sources_folder
+from cdc_assets.capture.preflight.inspection import Finding
+from cdc_assets.defs.capture_checks import has_models, model_key, model_results
+from cdc_assets.defs.rhythms import build_volumetry_job
+from cdc_assets.defs.source_chain import build_source_defs
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.registry.settings import sources_folder
 from cdc_assets_tests.support.declared_mariadb import GOOD, loaded
 
 
@@ -19,7 +19,7 @@ def test_each_level_is_told_of_its_table_alone(tmp_path: Path) -> None:
     keys = {model_key(source, table): table for table in source.tables}
 
     def told(*found: Finding) -> dict[str, tuple[bool, str, str]]:
-        answers = {result.check_name and result.asset_key.path[-1]: result for result in results(source, keys, iter(found))}
+        answers = {result.check_name and result.asset_key.path[-1]: result for result in model_results(source, keys, iter(found))}
         return {name: (r.passed, r.severity.value, r.description or "") for name, r in answers.items()}
 
     wrong = Finding("table_model", "fail", str(first.id), "is misread", "ALTER it")

@@ -7,10 +7,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from cdc_assets.defs.chain import build_source_defs
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.defs.sensors.rows_schedule import build_rows_job
-from cdc_assets.defs.sensors.volumetry_schedule import build_volumetry_job
+from cdc_assets.defs.rhythms import build_rows_job, build_volumetry_job
+from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.registry.topic_source import TopicSource
 
 SOURCE: dict[str, Any] = {

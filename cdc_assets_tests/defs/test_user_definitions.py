@@ -10,8 +10,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from cdc_assets.defs.user_definitions import merge_user_definitions
-from cdc_assets.errors import UserDefinitionsError
+from cdc_assets.defs.code_location import merge_user_definitions
+from cdc_assets.registry.errors import UserDefinitionsError
 
 ROOT = Path(__file__).parents[2]
 CITY, GOLD = dg.AssetKey(["silver", "world", "silver_city"]), dg.AssetKey(["gold", "cities"])

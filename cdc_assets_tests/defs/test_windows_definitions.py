@@ -8,10 +8,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from cdc_assets.defs.chain import build_source_defs
+from cdc_assets.chain.windowed_results import is_behind, windows_of
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.registry.models import Source
-from cdc_assets.windowed.refine_windows import is_behind, windows_of
+from cdc_assets.defs.source_chain import build_source_defs
+from cdc_assets.registry.source_declaration import Source
 
 HOURLY: dict[str, Any] = {
     **{"name": "per_hour", "event_time": "created_at", "size": "1h", "by": ["city"], "trigger": "5m"},

@@ -95,7 +95,7 @@ def test_an_object_store_is_one_file_and_one_row(tmp_path: Path) -> None:
     assert "backup/lamps/backup_lamp files manifest_parity" in copy.python("-c", ASSETS)
     script = f"""
 from cdc_assets.registry.backup_store import BackupStore
-from cdc_assets.resources.object_store import open_store
+from cdc_assets.clients.object_store import open_store
 store = open_store(BackupStore(kind="shelf", bucket={str(tmp_path / "bucket")!r}))
 store.create_bucket()
 twice = store.put_if_absent("a", b"1"), store.put_if_absent("a", b"2")
@@ -104,10 +104,10 @@ print(type(store).__name__, store.url.partition(":")[0], *twice, store.get("a"))
     assert copy.python("-c", script).split() == ["ShelfStore", "shelf", "True", "False", "b'1'"]
 
 
-def test_a_check_is_one_file_and_one_row(tmp_path: Path) -> None:
+def test_a_check_is_one_file_one_row_and_one_name(tmp_path: Path) -> None:
     copy = WholeCopy(tmp_path)
     copy.follow("add-a-check.md")
-    assert copy.tables == 2
+    assert copy.tables == 3
     assert "described" in copy.python("-c", ASSETS, CDC_SOURCES=str(ROOT / "cdc_assets" / "sources"))
 
 

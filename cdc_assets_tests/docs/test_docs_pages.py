@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 import typer
 
-from cdc_assets.cli import app
+from cdc_assets.cli.cdc_command import app
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "cdc_assets_tests"
 DOCS = ROOT / "docs"
 OPERATIONS = (DOCS / "reference" / "operations.md").read_text()
-OURS = sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "adr")
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *OURS, DOCS / "adr" / "README.md"]
+DECISIONS, ARCHIVE = DOCS / "adr", DOCS / "adr" / "archive"
+OURS = sorted(page for page in DOCS.rglob("*.md") if page.parent not in (DECISIONS, ARCHIVE))
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *OURS, *sorted(DECISIONS.glob("*.md"))]
 # In a wheel; what a reader is about to write.
 ELSEWHERE = {"cdc_assets/spark/__main__.py", "cdc_assets/kind_files/firefly/"}
 LINK = re.compile(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)")
@@ -36,8 +37,8 @@ def test_every_operation_has_its_section() -> None:
 def test_every_page_is_listed() -> None:
     pages = {str(page.relative_to(DOCS)) for page in OURS} - {"index.md"}
     assert sorted(pages - set(LINK.findall((DOCS / "index.md").read_text()))) == [], "add a row to docs/index.md"
-    decisions = {page.name for page in (DOCS / "adr").glob("0*.md")}
-    summed_up = set(LINK.findall((DOCS / "adr" / "README.md").read_text()))
+    decisions = {str(page.relative_to(DECISIONS)) for page in DECISIONS.rglob("0*.md")}
+    summed_up = set(LINK.findall((DECISIONS / "README.md").read_text()))
     assert sorted(decisions - summed_up) == [], "add a row with one sentence to docs/adr/README.md"
     assert {"docs/index.md", "docs/tutorial.md"} <= set(LINK.findall((ROOT / "README.md").read_text()))
 
@@ -60,11 +61,31 @@ def test_pages_lie_by_their_kind() -> None:
 def test_decisions_begin_with_a_summary() -> None:
     """Of one paragraph; its number in the title is that of its file."""
     form = re.compile(r"# (\d+)\. .+\n\n## Summary\n(?:.+\n)+\n")
-    pages = {page: form.match(page.read_text()) for page in sorted((DOCS / "adr").glob("0*.md"))}
+    pages = {page: form.match(page.read_text()) for page in sorted(DECISIONS.rglob("0*.md"))}
     assert [page.name for page, found in pages.items() if not found or int(found[1]) != int(page.name[:4])] == []
-    told = re.sub(r"\s+", " ", (DOCS / "adr" / "README.md").read_text())
+    told = re.sub(r"\s+", " ", (DECISIONS / "README.md").read_text())
     there = {int(page.name[:4]) for page in pages}
+    assert len(there) == len(pages), "a number is given twice"
     assert [n for n in range(1, max(there)) if n not in there and not re.search(rf"gaps: [^.]*\b{n}\b", told)] == []
+
+
+def test_standing_decisions_are_few_and_short() -> None:
+    """About fifteen, of two pages at most; their figures stand in the archive, to which they link."""
+    standing = {page.name: page.read_text() for page in DECISIONS.glob("0*.md")}
+    assert len(standing) <= 20
+    assert [name for name, text in standing.items() if len(text.splitlines()) > 90 or "](archive/0" not in text] == []
+
+
+def test_a_decision_that_the_code_names_is_there() -> None:
+    there = {int(page.name[:4]) for page in DECISIONS.rglob("0*.md")}
+    named = {
+        (int(number), str(file.relative_to(ROOT)))
+        for folder in ("cdc_assets", "spark", "cdc_assets_tests", "benchmarks", "docs")
+        for file in (*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.md"))
+        for number in re.findall(r"\bADR (\d+)\b", file.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 50
+    assert sorted((number, file) for number, file in named if number not in there) == []
 
 
 def test_pages_that_the_code_names_are_there() -> None:
@@ -82,6 +103,17 @@ def test_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
+def test_changelog_says_what_a_version_brings() -> None:
+    """By capability, the first version in 250 lines; nothing was released before it, so nothing of it was mended."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+    version = re.findall(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[0]
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE)[0] == version
+    first = text.split("\n## 0.1.0\n")[1]
+    assert len(first.splitlines()) <= 250
+    assert re.findall(r"no longer|earlier (?:version|release)|(?:It|They) (?:had|was) ", first) == []
+    assert [link for link in LINK.findall(text) if not (ROOT / link).exists()] == []
+
+
 def test_lines_and_sentences_are_short() -> None:
     """No line of prose over 100 columns, links apart, and no sentence over 30 words: five of each in all pages together."""
     wide, long = [], []
@@ -96,11 +128,13 @@ def test_lines_and_sentences_are_short() -> None:
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
 def test_what_a_page_names_is_there(page: Path) -> None:
     text = page.read_text()
+    assert [link for link in LINK.findall(text) if not (page.parent / link).exists()] == []
+    if page.parent == ARCHIVE:
+        return  # It names the files of its day.
     named = re.findall(r"`((?:\w+/)?test_\w+\.py)(?:::(\w+))?`", text)
     files = {file: [*TESTS.rglob(file)] for file, _ in named}
     assert [file for file, found in files.items() if not found] == []
     assert [test for file, test in named if test and f"def {test}(" not in files[file][0].read_text()] == []
-    assert [link for link in LINK.findall(text) if not (page.parent / link).exists()] == []
     paths = re.findall(r"`((?:cdc_assets|cdc_assets_tests|spark|benchmarks|docs|\.ci)/[\w./-]+)`", text)
     assert sorted({path for path in paths if not (ROOT / path).exists() and "/test_" not in path} - ELSEWHERE) == []
     modules = re.findall(r"python -m ((?:cdc_assets_tests|cdc_assets|spark|benchmarks)(?:\.\w+)*)", text)

@@ -15,7 +15,7 @@ from cdc_assets_tests.support.page_blocks import blocks_of, run_block
 PAGE = "read-tables.md"
 ROWS = {"DE": 83_000_000, "LI": 39_000, "AT": 9_000_000}
 LARGE = [("AT", 9_000_000), ("DE", 83_000_000)]
-ELSEWHERE = {"Spark": "cdc_assets_tests/spark/lake_sql/test_reader_features.py"}
+ELSEWHERE = {"Spark": "cdc_assets_tests/spark/reading/test_reader_features.py"}
 
 
 @pytest.fixture

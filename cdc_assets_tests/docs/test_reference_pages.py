@@ -7,8 +7,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from cdc_assets.cli import app
 from cdc_assets.cli import cli_page as cli
+from cdc_assets.cli.cdc_command import app
 from cdc_assets.cli.verbs import VERBS
 from cdc_assets.registry import registry_page as registry
 from cdc_assets.registry.source_settings import Batching

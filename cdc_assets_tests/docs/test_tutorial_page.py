@@ -9,11 +9,11 @@ from pathlib import Path
 
 import dagster as dg
 
-from cdc_assets.cli import down
-from cdc_assets.defs.chain import build_source_defs
+from cdc_assets.cli import stack_verbs
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.registry_files.loader import load_source
-from cdc_assets.settings import example_sources
+from cdc_assets.defs.source_chain import build_source_defs
+from cdc_assets.registry.loader import load_source
+from cdc_assets.registry.settings import example_sources
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
 
@@ -30,4 +30,4 @@ def test_the_checks_that_have_not_run_are_the_ledgers() -> None:
 
 def test_the_question_before_a_wipe_is_the_one_that_is_asked() -> None:
     (question,) = re.findall(r"The last command asks `(.*?) \[y/N\]:`", PAGE)
-    assert f"typer.confirm({json.dumps(question)}, abort=True)" in inspect.getsource(down)
+    assert f"typer.confirm({json.dumps(question)}, abort=True)" in inspect.getsource(stack_verbs)

@@ -9,11 +9,11 @@ from zipfile import ZipFile
 import pyspark
 import pytest
 
-from cdc_assets.stack.components.spark_connect import SparkConnect
+from cdc_assets.stack.component import Site
+from cdc_assets.stack.components.spark_connect_server import SparkConnect
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.jars.lockfile import read_lock
-from cdc_assets.stack.ports import assign
-from cdc_assets.stack.site import Site
+from cdc_assets.stack.jars.locked_jars import read_lock
+from cdc_assets.stack.loopback import assign
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "vulnerabilities.md").read_text()
 WHEEL = Path(pyspark.__file__).parent / "jars"

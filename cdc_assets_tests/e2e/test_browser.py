@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.names import LAYERS
+from cdc_assets.registry.names import LAYERS
 from cdc_assets_tests.support.lakehouse import PAGE_TIMEOUT_MS, Lakehouse
 
 pytestmark = [pytest.mark.e2e, pytest.mark.browser]

@@ -77,7 +77,7 @@ def played(lakehouse: Lakehouse, name: str) -> str:
     import nbformat
     from nbclient import NotebookClient
 
-    notebook = nbformat.read(ROOT / "cdc_assets" / "lake_sql" / "notebooks" / name, as_version=4)
+    notebook = nbformat.read(ROOT / "cdc_assets" / "reading" / "notebooks" / name, as_version=4)
     assert not [cell for cell in notebook.cells if cell.get("outputs")]
     NotebookClient(notebook, timeout=SECONDS, startup_timeout=SECONDS).execute(env=lakehouse.environment())
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.ports import HOST
+from cdc_assets.stack.loopback import HOST
 from cdc_assets_tests.e2e.source_rows import silver_rows, source_rows
 from cdc_assets_tests.support.lakehouse import ROOT, Lakehouse
 from cdc_assets_tests.support.live.cdc import REGISTRY, Lake

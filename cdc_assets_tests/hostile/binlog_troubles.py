@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pymysql
 
-from cdc_assets import names
-from cdc_assets.defs.checks.flow import build_flow_check, flow_key
-from cdc_assets.errors import CaughtUpTimeoutError
-from cdc_assets.preflight.inspection import preflight
-from cdc_assets.resources.platform import Platform
+from cdc_assets.capture.preflight.inspection import preflight
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.defs.capture_checks import build_flow_check, flow_key
+from cdc_assets.registry import names
+from cdc_assets.registry.errors import CaughtUpTimeoutError
 from cdc_assets_tests.hostile.binlog_clauses import draw_clauses
 from cdc_assets_tests.hostile.binlog_facts import BinlogFacts
 from cdc_assets_tests.hostile.binlog_tables import Column, Table
@@ -233,7 +234,7 @@ class Troubles:
     def _preflight(self) -> Sequence[Any]:
         url, at = self.chain.live.connect.url, self.chain.live.bootstrap
         platform = Platform(core_bootstrap=at, lake_bootstrap=at, core_connect_url=url, lake_connect_url=url)
-        return preflight(platform, self.chain.source).findings
+        return preflight(Chain(platform, self.chain.source)).findings
 
     def flow(self) -> str:
         """What the check `events_flow` says as Dagster runs it; empty when it passes."""

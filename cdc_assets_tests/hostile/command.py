@@ -15,14 +15,14 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from cdc_assets.connectors.mirrormaker2 import mirror_config
-from cdc_assets.registry.models import Source
+from cdc_assets.capture.connectors.mirrormaker2 import mirror_config
+from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.live.small_chain import SmallChain
 
 
 def cdc(chain: SmallChain, *arguments: str) -> Result:
     """Any command, on the chain's source."""
-    from cdc_assets.cli import app
+    from cdc_assets.cli.cdc_command import app
 
     with cli_environment(chain):
         return CliRunner().invoke(app, list(arguments))

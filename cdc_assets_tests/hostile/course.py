@@ -10,9 +10,10 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from cdc_assets.preflight.capturable import refuse_uncapturable
-from cdc_assets.registry_files.collisions import find_collisions
-from cdc_assets.tables.source_catalogue import catalogue_of
+from cdc_assets.capture.preflight.capturable_tables import refuse_uncapturable
+from cdc_assets.capture.source_columns import catalogue_of
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.registry.name_conflicts import find_collisions
 from cdc_assets_tests.hostile.maintenance import maintained
 from cdc_assets_tests.hostile.world import HostileChain, hostile_chain, tell_of
 
@@ -94,7 +95,7 @@ def play_world(world: World, remote: str, session: SparkSession, root: Path) -> 
     assert list(find_collisions([source])) == []
     with world.settings(), hostile_chain(world.live, remote, session, root, declared) as chain, tell_of(world.happened):
         database = chain.platform.database(source) if source.asked else chain.platform.columns(source)
-        found = catalogue_of(chain.platform, source, source.tables)
+        found = catalogue_of(Chain(chain.platform, source), source.tables)
         refuse_uncapturable(database, source, found, to_read=found)
         with closing(world.sessions()) as sessions, maintained(chain) as upkeep:
             world.play(sessions, STEPS)

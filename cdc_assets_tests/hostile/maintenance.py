@@ -11,11 +11,12 @@ from functools import partial
 
 import pytest
 
-from cdc_assets.maintenance import maintained_tables
-from cdc_assets.maintenance.maintain_source import maintain_source
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.recovery import maintenance
+from cdc_assets.recovery.maintenance import maintain_source
 from cdc_assets_tests.support.live.small_chain import SmallChain
-from spark.maintenance import maintain, rewriting
-from spark.maintenance.maintenance_spec import Maintained, MaintenanceSpec
+from spark.upkeep import file_rewrite, table_maintenance
+from spark.upkeep.maintenance_spec import Maintained, MaintenanceSpec
 
 TIME_TRAVEL, WORK_SECONDS = timedelta(seconds=30), 40.0
 """Longer than one run or one comparison reads a version, or has files that no commit names; below a world's length."""
@@ -38,7 +39,7 @@ class Upkeep:
         source = self.chain.source.model_copy(update={"maintenance": short})
         with self.turn:
             try:
-                for _, done in maintain_source(self.chain.platform, source):
+                for _, done in maintain_source(Chain(self.chain.platform, source)):
                     self.done.append(done)
             except Exception as error:
                 self.failed.append(f"{type(error).__name__}: {error}")
@@ -58,9 +59,9 @@ def maintained(chain: SmallChain) -> Iterator[Upkeep]:
             upkeep.maintain()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rewriting, "MOST_SMALL", 2)
-        patch.setattr(maintain, "CHECKPOINT_FROM", 3)
-        patch.setattr(maintained_tables, "MaintenanceSpec", partial(MaintenanceSpec, work_seconds=WORK_SECONDS))
+        patch.setattr(file_rewrite, "MOST_SMALL", 2)
+        patch.setattr(table_maintenance, "CHECKPOINT_FROM", 3)
+        patch.setattr(maintenance, "MaintenanceSpec", partial(MaintenanceSpec, work_seconds=WORK_SECONDS))
         thread = threading.Thread(target=maintain_on)
         thread.start()
         try:

@@ -12,10 +12,9 @@ import psycopg
 import pytest
 from typing_extensions import override
 
-from cdc_assets.connectors.postgresql import capture_config
-from cdc_assets.connectors.postgresql_statements import refuse_time_zone
-from cdc_assets.errors import ConnectorFailedError
-from cdc_assets.registry.models import Source
+from cdc_assets.capture.connectors.postgresql_connector import capture_config, refuse_time_zone
+from cdc_assets.registry.errors import ConnectorFailedError
+from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.live.live_source import LiveSource, Part
 from cdc_assets_tests.support.servers.apicurio import WorkerWithAvro
 

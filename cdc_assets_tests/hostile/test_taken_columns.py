@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_assets.reconcile.heal import heal
-from cdc_assets.reconcile.method import ComparisonMethod
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.proof.comparison_at_cut import ComparisonMethod
+from cdc_assets.proof.healing import heal
 from cdc_assets_tests.hostile.world import HostileChain, hostile_chain
 from cdc_assets_tests.support.lake.delta_reader import read
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.taken_names import taken_names, values_of
-from spark.delta.identifiers import double_quote, quote, table_at
-from spark.reconcile.key_order import KeyRange
-from spark.reconcile.own_order import TwoRanges
+from spark.proof.key_order import KeyRange, TwoRanges
+from spark.table.identifiers import double_quote, quote, table_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,7 +146,7 @@ def damage(chain: HostileChain, taken: Taken) -> None:
     assert (by_range.verdict, by_range.keys_differing) == ("different", 4)
     for table in ("keyed", "soft", "three"):
         name = f"{taken.schema}__{table}"
-        assert heal(chain.platform, chain.source, chain.source.table(name), told[name]) == (4, 0)
+        assert heal(Chain(chain.platform, chain.source), chain.source.table(name), told[name]) == (4, 0)
     healed = chain.compare([f"{taken.schema}__{table}" for table in ("keyed", "soft", "three")])
     assert {name: result.sentence() for name, result in healed.items() if not result.equal} == {}
     assert [place for place in wrong_tables(chain, taken) if not place.endswith("__whole")] == []

@@ -11,20 +11,21 @@ from typing import Any
 
 from typing_extensions import override
 
-from cdc_assets import names
-from cdc_assets.bronze.append import append, look
-from cdc_assets.preflight.table_models import why_held
-from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.identifiers import TableId, parse_table
-from cdc_assets.resources.databases.catalogue import CatalogueTable
-from cdc_assets.tables.fold_specs import history_spec, silver_spec
-from cdc_assets.tables.source_catalogue import catalogue_of
+from cdc_assets.capture.preflight.table_models import why_held
+from cdc_assets.capture.source_columns import catalogue_of
+from cdc_assets.chain.bronze_append import append, look
+from cdc_assets.chain.fold_specs import history_spec, silver_spec
+from cdc_assets.clients.databases.catalogue import CatalogueTable
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.registry import names
+from cdc_assets.registry.field_types import TableId, parse_table
+from cdc_assets.registry.table_declaration import Table
 from cdc_assets_tests.hostile.command import reconcile
 from cdc_assets_tests.support.lake.delta_reader import Rows, difference, read
 from cdc_assets_tests.support.live.small_chain import SmallChain
-from spark.history import job as history
-from spark.silver import job as silver
-from spark.small_tables import job as small_tables
+from spark.silver import fold_job as silver
+from spark.silver import history_job as history
+from spark.silver import small_tables
 from spark.specs import JobResult
 
 AT_ONCE = 3
@@ -43,15 +44,17 @@ class HostileChain(SmallChain):
         if wait:
             self.live.delivered()
         self._copier.copy()
-        append(self.platform, self.source, look(self.platform, self.source, self.source.tables), "test", lambda _: None)
+        append(
+            Chain(self.platform, self.source), look(Chain(self.platform, self.source), self.source.tables), "test", lambda _: None
+        )
         if fold:
             self.fold(tables)
 
     @override
     def fold(self, tables: Sequence[str] = ()) -> None:
         chosen = [self.source.table(t) for t in tables] or list(self.source.tables)
-        found = catalogue_of(self.platform, self.source, chosen)
-        self.held = why_held(self.platform, self.source, chosen, found)
+        found = catalogue_of(Chain(self.platform, self.source), chosen)
+        self.held = why_held(Chain(self.platform, self.source), chosen, found)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             for done in [pool.submit(self._fold, table, found[table.id]) for table in chosen if table.id not in self.held]:
                 done.result()

@@ -8,23 +8,22 @@ import pytest
 
 from cdc_assets_tests.support.given_names import given_names, whole_names
 from spark.errors import SchemaMismatchError
-from spark.schema.own_names import OWN_PREFIX, is_own_name
-from spark.silver.table import check_names
+from spark.silver.column_ledger import OWN_PREFIX, is_own_name
+from spark.silver.silver_table import check_names
 from spark.specs import OWN_COLUMNS, Column, SilverSpec
 
 _SLOT = re.compile(r"c\d*")
 _ELSEWHERE = {
-    "spark/history/job.py": {"_obsolete_versions"},
-    "spark/history/tail.py": {"_newest"},
-    "spark/reconcile/job.py": {"range_end"},
-    "spark/reconcile/refold.py": {"_there"},
-    "spark/schema/evolution.py": {"_fill"},
+    "spark/silver/history_job.py": {"_obsolete_versions"},
+    "spark/silver/history_versions.py": {"_newest"},
+    "spark/proof/bucket_sums.py": {"range_end"},
+    "spark/proof/heal_from_bronze.py": {"_rows_in_silver"},
+    "spark/silver/schema_evolution.py": {"_fill"},
     "spark/silver/key_changes.py": {"rows_as_events"},
-    "spark/silver/multiset.py": {"_replace"},
-    "spark/silver/partial_rows.py": {"without_row"},
-    "spark/windowed/aggregate.py": {"watermark_of"},
-    "spark/windowed/refine.py": {"_of"},
-    "spark/windowed/written_results.py": {"write_changes"},
+    "spark/silver/keyless_tables.py": {"_replace"},
+    "spark/silver/row_completion.py": {"parts_without_row"},
+    "spark/upkeep/window_refinement.py": {"watermark_of", "_of"},
+    "spark/upkeep/window_results.py": {"write_changes"},
 }
 """Functions that write a column's own name only to give it another (c0, c1, …), or behind the name of its table (`t.`, `l.`), or
 beside nothing but their own names once rows are summed. Each was read by somebody; a new one is not among them."""

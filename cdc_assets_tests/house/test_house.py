@@ -13,13 +13,16 @@ from typing import TypeVar
 
 import pytest
 
-from cdc_assets.kinds import DATABASES, KINDS
+from cdc_assets.cli.verbs import VERBS
+from cdc_assets.registry.kinds import DATABASES, KINDS
 
 ROOT = Path(__file__).parents[2]
 LONGEST_FILE, LONGEST_FUNCTION, MOST_PARAMETERS, FEWEST_WORDS = 600, 40, 6, 4
-FLAT_IN_SPARK = {"__init__", "__main__", "errors", "specs"}
+FLAT_IN_SPARK = {"__init__", "__main__", "errors", "record_formats", "specs"}
 OFTEN = {"errors", "job", *DATABASES}
 """Module names that may stand in three folders or more: a folder has its errors, a job its beginning, a kind its files."""
+COMMANDS = {verb.place.partition(":")[2] for verb in VERBS.values()}
+"""Functions that are verbs of `cdc`."""
 MODELS = {part.place.partition(":")[2] for row in KINDS.values() for part in (row.model, row.source) if part}
 """Who asks whether something is one of these decides by its kind."""
 NOUNS = {"accepted_values", "declared_connectors", "_failed_steps", "locked_wheels", "unsigned_bigint"}
@@ -53,7 +56,7 @@ IRREGULAR = frozenset(
 )
 TALK_TO_DAGSTER = {
     "defs": "makes Dagster's objects",
-    "main_job": "runs jobs of the code location, and reads runs that failed",
+    "cli": "runs jobs of the code location, and reads runs that failed",
     "stack": "brings Dagster its storage, its code server and its webserver",
 }
 """The only folders that import Dagster, and why."""
@@ -116,7 +119,7 @@ def test_functions_take_few_parameters() -> None:
     many = []
     for file, node in nodes(ast.FunctionDef):
         given = [a for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs) if a.arg not in ("self", "cls")]
-        if len(given) > MOST_PARAMETERS and file != f"cdc_assets/cli/{node.name}.py":
+        if len(given) > MOST_PARAMETERS and not (file.startswith("cdc_assets/cli/") and node.name in COMMANDS):
             many.append(f"{file}: {node.name}")
     assert many == [], "give what belongs together a dataclass with a name"
 
@@ -156,7 +159,7 @@ def test_docstrings_say_something() -> None:
 
 
 def test_nobody_asks_what_kind_a_source_is() -> None:
-    """What a kind has stands in its row (docs/adr/0067)."""
+    """What a kind has stands in its row (docs/adr/archive/0067)."""
     asked = []
     for file, call in nodes(ast.Call):
         if getattr(call.func, "id", "") == "isinstance":
@@ -198,11 +201,11 @@ def test_dagster_is_talked_to_by_name_and_its_objects_are_made_in_one_place() ->
 
 
 def test_rows_are_kept_in_one_way() -> None:
-    """One copy on one executor is lost with it (spark.delta.cluster.compute_once)."""
+    """One copy on one executor is lost with it (spark.table.spark_session.compute_once)."""
     kept = [
         f"{file}:{call.lineno}"
         for file, call in nodes(ast.Call)
-        if getattr(call.func, "attr", "") in ("checkpoint", "localCheckpoint") and file != "spark/delta/cluster.py"
+        if getattr(call.func, "attr", "") in ("checkpoint", "localCheckpoint") and file != "spark/table/spark_session.py"
     ]
     assert kept == [], "rows.transform(compute_once)"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from cdc_assets.launcher import uv_wheel
-from cdc_assets.stack.jars.download import cache_folder
+from cdc_assets.stack.jars.locked_jars import cache_folder
 from cdc_assets_tests.programs.wanted import Program
 
 _LOCK = Path(__file__).with_name("secantusdb.txt")

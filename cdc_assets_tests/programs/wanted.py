@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import SkipTest
 
-from cdc_assets.stack.jars.download import cache_folder
+from cdc_assets.stack.jars.locked_jars import cache_folder
 
 _ALSO = ("/usr/sbin", "/usr/local/sbin")
 """A user's PATH lacks them, where Debian has `mariadbd`."""

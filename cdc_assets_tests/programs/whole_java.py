@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from cdc_assets.stack.java import SYSTEM, java_having
+from cdc_assets.stack.runtimes import SYSTEM, java_having
 from cdc_assets_tests.programs.wanted import Program, unpacked
 
 _MODULE = "jdk.charsets"

@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.connectors.capture import capture_config
-from cdc_assets.connectors.deployed import find_differing_keys
-from cdc_assets.connectors.record_converters import refuse_other_form
-from cdc_assets.errors import ConnectError, MissingSecretError
-from cdc_assets.registry.models import CapturedSource
-from cdc_assets.registry_files.errors import RegistryError
-from cdc_assets.registry_files.loader import load_source
+from cdc_assets.capture.connectors.config_difference import find_differing_keys
+from cdc_assets.capture.connectors.declared_connectors import capture_config
+from cdc_assets.capture.connectors.record_converters import refuse_other_form
+from cdc_assets.registry.errors import ConnectError, MissingSecretError, RegistryError
+from cdc_assets.registry.loader import load_source
+from cdc_assets.registry.source_declaration import CapturedSource
 from cdc_assets.stack.declared_needs import plugins
-from spark.envelopes.schema_registry import without_login
+from spark.events.avro_schemas import without_login
 
 URL = "https://schemas.example.com/apis/ccompat/v7"
 LOGIN = {"url": URL, "user": "cdc", "password": {"secret": "registry_password"}}

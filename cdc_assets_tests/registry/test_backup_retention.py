@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.cli import app
+from cdc_assets.cli.cdc_command import app
+from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.retention import backup_keep, keeps_all_for_history
-from cdc_assets.registry_files.errors import RegistryError
 from cdc_assets_tests.support.declared import declare_source
 
 HEAD = """

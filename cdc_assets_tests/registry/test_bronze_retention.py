@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.registry_files.errors import RegistryError
+from cdc_assets.registry.errors import RegistryError
 from cdc_assets_tests.support.declared import declare_source
 
 SHOP = """

@@ -10,19 +10,19 @@ import pytest
 from deltalake import DeltaTable
 from typer.testing import CliRunner
 
-from cdc_assets.cli import app
-from cdc_assets.registry.compatibility import is_portable
-from cdc_assets.registry.models import BaseSource
+from cdc_assets.capture.source_columns import catalogue_table
+from cdc_assets.chain.fold_specs import silver_spec
+from cdc_assets.chain.table_drift import portability_findings
+from cdc_assets.cli.cdc_command import app
+from cdc_assets.registry.errors import RegistryError
+from cdc_assets.registry.source_declaration import BaseSource
+from cdc_assets.registry.table_declaration import is_portable
 from cdc_assets.registry.topic_source import TopicSource
-from cdc_assets.registry_files.errors import RegistryError
-from cdc_assets.tables.fold_specs import silver_spec
-from cdc_assets.tables.portability import portability_findings
-from cdc_assets.tables.source_catalogue import catalogue_table
 from cdc_assets_tests.support.declared import declare_source
 from cdc_assets_tests.support.lake.delta_shop import write
-from spark.delta.live_files import read_live_table
-from spark.delta.put_commit import put_commit
-from spark.large_tables.protocol import upgrade
+from spark.silver.task_merge import upgrade_protocol
+from spark.table.commit_files import put_commit
+from spark.table.snapshot import read_live_table
 
 SHOP = """\
 source: shop
@@ -65,7 +65,7 @@ def test_a_table_that_is_not_portable_is_told(shop: BaseSource, tmp_path: Path) 
     assert json.loads(run(app, ["validate", "-o", "json"]).stdout)["not_portable"] == []
     live = read_live_table(str(path))
     info = {"commitInfo": {"timestamp": 1, "operation": "SET TBLPROPERTIES", "operationParameters": {}}}
-    put_commit(str(path), live.version + 1, [info, *upgrade(live)])
+    put_commit(str(path), live.version + 1, [info, *upgrade_protocol(live)])
     assert "deletionVectors" in (DeltaTable(str(path)).protocol().reader_features or ())
     done = run(app, ["validate"])
     assert done.exit_code == 0

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cdc_assets import names, settings
-from cdc_assets.adoption.found_mirror import CoreSide
-from cdc_assets.connectors.declared_connectors import declared_connectors
-from cdc_assets.errors import MissingAddressError
-from cdc_assets.registry.models import Source
+from cdc_assets.capture.adoption.setting_differences import CoreSide
+from cdc_assets.capture.connectors.declared_connectors import declared_connectors
+from cdc_assets.registry import names, settings
+from cdc_assets.registry.errors import MissingAddressError
+from cdc_assets.registry.name_conflicts import find_collisions
+from cdc_assets.registry.source_declaration import Source
 from cdc_assets.registry.topic_source import TopicSource
-from cdc_assets.registry_files.collisions import find_collisions
+from cdc_assets.stack.component_plan import external_addresses
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.plan import external_addresses
 
 PLACES = {
     "CDC_CORE_BOOTSTRAP": "core:1",

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.backup.manifest import _load
-from cdc_assets.errors import BackupError
-from cdc_assets.peek.decoded_record import _json_or_text
-from cdc_assets.registry_files.errors import RegistryError
-from cdc_assets.registry_files.loader import load_sources
+from cdc_assets.reading.topic_records import _json_or_text
+from cdc_assets.registry.errors import BackupError, RegistryError
+from cdc_assets.registry.loader import load_sources
 
 PLAIN = """source: shop
 database: {kind: %s, host: %s, dbname: %s, user: u, password: {secret: shop}}

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.connectors.capture import capture_config
-from cdc_assets.connectors.debezium_common import server_id
-from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.models import Source
-from cdc_assets.registry_files.errors import RegistryError
-from cdc_assets.resources.databases.binlog_signals import _create_statements
-from cdc_assets.stack import plan
+from cdc_assets.capture.connectors.debezium_settings import server_id
+from cdc_assets.capture.connectors.declared_connectors import capture_config
+from cdc_assets.clients.databases.binlog_capture import _create_statements
+from cdc_assets.registry.errors import RegistryError
+from cdc_assets.registry.field_types import TableId
+from cdc_assets.registry.source_declaration import Source
+from cdc_assets.stack import component_plan
 from cdc_assets_tests.support.declared_mariadb import GOOD, loaded
-from spark.delta.identifiers import quote
-from spark.types.mariadb.columns import parse
+from spark.table.identifiers import quote
+from spark.values.mariadb_types import parse
 
 CANARY = "canary-8c1f"
 
@@ -73,9 +73,9 @@ def test_settings_of_other_kinds_are_refused(tmp_path: Path, line: str, said: st
 
 def test_its_jars_are_fetched_only_when_one_is_declared(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CDC_SOURCES", raising=False)
-    assert "debezium-mariadb" not in plan.jar_sets()
+    assert "debezium-mariadb" not in component_plan.jar_sets()
     monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
-    assert "debezium-mariadb" in plan.jar_sets()
+    assert "debezium-mariadb" in component_plan.jar_sets()
 
 
 @pytest.mark.parametrize(

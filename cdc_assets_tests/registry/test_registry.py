@@ -11,14 +11,13 @@ from textwrap import dedent
 import pytest
 from pydantic import ValidationError
 
-from cdc_assets.kinds import DATABASES
-from cdc_assets.registry.base_table import short_table_name
-from cdc_assets.registry.durations import format_duration, parse_duration
-from cdc_assets.registry.identifiers import TableId, parse_table
-from cdc_assets.registry.models import Source
-from cdc_assets.registry_files.collisions import find_collisions
-from cdc_assets.registry_files.errors import RegistryError
-from cdc_assets.registry_files.loader import load_source, load_sources
+from cdc_assets.registry.errors import RegistryError
+from cdc_assets.registry.field_types import TableId, format_duration, parse_duration, parse_table
+from cdc_assets.registry.kinds import DATABASES
+from cdc_assets.registry.loader import load_source, load_sources
+from cdc_assets.registry.name_conflicts import find_collisions
+from cdc_assets.registry.source_declaration import Source
+from cdc_assets.registry.table_declaration import short_table_name
 
 MARIADB = {"kind": "kind: mariadb"}
 GOOD = """\

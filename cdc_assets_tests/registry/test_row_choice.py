@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cdc_assets.registry.base_table import Table
-from spark.kinds.row_conditions import RowCondition, conditions_text
+from cdc_assets.registry.table_declaration import Table
+from spark.specs import RowCondition, conditions_text
 
 
 def table(**more: Any) -> Table:

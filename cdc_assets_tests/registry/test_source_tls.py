@@ -7,14 +7,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from cdc_assets.connectors.certificates import binlog_tls, postgresql_tls
-from cdc_assets.errors import DatabaseError
-from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.mongodb import MongoDb
-from cdc_assets.registry.mysql import MySql
-from cdc_assets.registry.postgresql import Database
-from cdc_assets.registry.tls import is_here
-from cdc_assets.resources.databases.tls import libpq_options, pymysql_options
+from cdc_assets.capture.connectors.debezium_settings import binlog_tls, postgresql_tls
+from cdc_assets.clients.databases.drivers import libpq_options, pymysql_options
+from cdc_assets.registry.databases import Database, MariaDb, MongoDb, MySql, is_here
+from cdc_assets.registry.errors import DatabaseError
 
 WHO = {"user": "u", "password": {"secret": "s"}}
 

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from cdc_assets import names
+from cdc_assets.capture.source_columns import catalogue_table
+from cdc_assets.chain.fold_specs import silver_spec
+from cdc_assets.registry import names
+from cdc_assets.registry.errors import RegistryError
+from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.topic_source import TopicSource
-from cdc_assets.registry_files.errors import RegistryError
-from cdc_assets.registry_files.loader import load_source
-from cdc_assets.tables.fold_specs import silver_spec
-from cdc_assets.tables.source_catalogue import catalogue_table
-from spark.kinds.envelopes import ENVELOPES
-from spark.kinds.positions import PLACES
+from spark.record_formats import ENVELOPES, POSITION_KINDS
 from spark.specs import Column
 
 GOOD = """\
@@ -98,11 +97,11 @@ def test_the_time_of_an_event_may_be_a_field(tmp_path: Path) -> None:
 
 def test_every_declarable_envelope_and_connector_is_known_to_the_jobs() -> None:
     pytest.importorskip("pyspark")
-    from spark.envelopes.known_envelopes import envelope
-    from spark.positions.source_kinds import connector
+    from spark.events.envelope import envelope
+    from spark.events.positions import connector
 
     assert {name: envelope(name).name for name in ENVELOPES} == {name: name for name in ENVELOPES}
-    assert {name: connector(name).name for name in PLACES} == {name: name for name in PLACES}
+    assert {name: connector(name).name for name in POSITION_KINDS} == {name: name for name in POSITION_KINDS}
 
 
 PARTS = {"name": "city", "topic": "t", "envelope": "json", "keys": ["id"], "columns": {"id": "integer not null", "n": "text"}}

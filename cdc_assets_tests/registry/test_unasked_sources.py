@@ -11,27 +11,27 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets import names
-from cdc_assets.cli import app
-from cdc_assets.defs.assets.specs import table_spec
-from cdc_assets.defs.chain import build_source_defs
-from cdc_assets.defs.checks.flow import has_flow_check, severity_of
+from cdc_assets.capture.onboarding.onboarding_state import find_source
+from cdc_assets.capture.onboarding.snapshot_again import refuse_kind
+from cdc_assets.capture.source_columns import catalogue_of
+from cdc_assets.chain.fold_specs import silver_spec
+from cdc_assets.cli.cdc_command import app
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.defs.asset_specs import table_spec
+from cdc_assets.defs.capture_checks import has_flow_check, severity_of
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.errors import CaughtUpTimeoutError, DatabaseError, MissingSecretError, OnboardingError
-from cdc_assets.kinds import KINDS, experimental_warnings
-from cdc_assets.onboarding.declared_source import find_source
-from cdc_assets.onboarding.snapshot_again import refuse_kind
-from cdc_assets.registry.unasked_source import UnaskedSource
-from cdc_assets.registry_files.errors import RegistryError
-from cdc_assets.registry_files.loader import load_source
-from cdc_assets.resources.platform import Platform
-from cdc_assets.stack import plan
+from cdc_assets.defs.source_chain import build_source_defs
+from cdc_assets.proof.capture_flow import Flow
+from cdc_assets.registry import names
+from cdc_assets.registry.errors import CaughtUpTimeoutError, DatabaseError, MissingSecretError, OnboardingError, RegistryError
+from cdc_assets.registry.kinds import KINDS, experimental_warnings
+from cdc_assets.registry.loader import load_source
+from cdc_assets.registry.source_declaration import UnaskedSource
+from cdc_assets.stack import component_plan
 from cdc_assets.stack.declared_needs import places_to_remember
-from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home
-from cdc_assets.tables.fold_specs import silver_spec
-from cdc_assets.tables.source_catalogue import catalogue_of
-from cdc_assets.volumetry.flow import Flow
+from cdc_assets.stack.stack_errors import StackError
 from cdc_assets_tests.support.fakes import without_clusters
 
 ORACLE = """
@@ -69,7 +69,7 @@ def test_silver_has_the_declared_columns_and_the_positions_of_its_kind(
 ) -> None:
     source = source_of(tmp_path, text)
     table = source.tables[0]
-    spec = silver_spec("/lake", source, table, catalogue_of(Platform(), source, source.tables)[table.id])
+    spec = silver_spec("/lake", source, table, catalogue_of(Chain(Platform(), source), source.tables)[table.id])
     assert (spec.envelope, spec.connector, spec.keys) == (envelope, connector, table.keys)
     assert [c.name for c in spec.columns] == list(table.columns)
     assert [c.nullable for c in spec.columns] == [False, True]
@@ -152,8 +152,8 @@ def test_a_kind_that_met_no_server_is_called_experimental_wherever_it_is_met(
     without_clusters(monkeypatch)
     monkeypatch.setitem(sys.modules, "oracledb", None)
     runner = CliRunner()
-    monkeypatch.setattr("cdc_assets.connectors.inventory.connector_rows", lambda *_: [])
-    monkeypatch.setattr("cdc_assets.cli.up._check_packages", lambda _: sys.exit("nothing is started here"))
+    monkeypatch.setattr("cdc_assets.capture.connectors.connector_inventory.connector_rows", lambda *_: [])
+    monkeypatch.setattr("cdc_assets.cli.stack_verbs._check_packages", lambda _: sys.exit("nothing is started here"))
     for arguments in (
         ["apply", "erp", "--dry-run"],
         ["diff", "erp", "-o", "json"],
@@ -183,9 +183,9 @@ def table_specs(source: UnaskedSource) -> list[dg.AssetSpec]:
 def test_the_embedded_worker_has_a_plugin_when_its_kind_is_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = source_of(tmp_path, MONGO)
     assert not names.has_schema_history(source)
-    assert "debezium-mongodb" not in plan.jar_sets()
+    assert "debezium-mongodb" not in component_plan.jar_sets()
     monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
-    assert "debezium-mongodb" in plan.jar_sets()
+    assert "debezium-mongodb" in component_plan.jar_sets()
 
 
 def test_a_vendors_driver_is_fetched_for_whoever_accepts_its_licence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,12 +193,12 @@ def test_a_vendors_driver_is_fetched_for_whoever_accepts_its_licence(tmp_path: P
     monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
     home = Home(tmp_path / "home").create()
     with pytest.raises(StackError, match="CDC_VENDOR_DRIVERS=mysql ./cdc up accepts it and fetches the driver"):
-        plan.choose(home, environment={})
+        component_plan.choose(home, environment={})
     monkeypatch.setenv("CDC_VENDOR_DRIVERS", "oracle, mysql")
-    assert "debezium-mysql" in plan.jar_sets()
+    assert "debezium-mysql" in component_plan.jar_sets()
     asked: list[set[str]] = []
-    monkeypatch.setattr(plan, "java_having", lambda modules: asked.append({*modules}) or Path("java"))
-    assert plan.choose(home, environment={}).plugins == ("debezium-postgres", "debezium-mysql")
+    monkeypatch.setattr(component_plan, "java_having", lambda modules: asked.append({*modules}) or Path("java"))
+    assert component_plan.choose(home, environment={}).plugins == ("debezium-postgres", "debezium-mysql")
     assert asked == [{"jdk.charsets"}]
     assert places_to_remember(home)["CDC_VENDOR_DRIVERS"] == "oracle, mysql"
 
@@ -209,19 +209,19 @@ def test_a_connector_that_would_lose_letters_on_every_java_here_is_refused(
     source_of(tmp_path, MYSQL)
     monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
     monkeypatch.setenv("CDC_VENDOR_DRIVERS", "mysql")
-    monkeypatch.setattr(plan, "java_having", lambda modules: None)
+    monkeypatch.setattr(component_plan, "java_having", lambda modules: None)
     home = Home(tmp_path / "home").create()
     with pytest.raises(StackError, match=r"lacks jdk.charsets, and so does each Java .*: snapshots of kind mysql") as refused:
-        plan.choose(home, environment={})
+        component_plan.choose(home, environment={})
     assert "install a whole Java, 17 or newer" in str(refused.value)
     assert "JAVA_HOME=… ./cdc up" in str(refused.value)
     # A worker of the user's own has a Java of its own.
-    assert plan.choose(home, environment={"CDC_CORE_CONNECT": "http://connect:8083"}).plugins[1:] == ("debezium-mysql",)
+    assert component_plan.choose(home, environment={"CDC_CORE_CONNECT": "http://connect:8083"}).plugins[1:] == ("debezium-mysql",)
 
 
 def test_a_vendors_driver_is_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source_of(tmp_path, ORACLE)
     monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
-    assert "debezium-oracle" not in plan.jar_sets()
+    assert "debezium-oracle" not in component_plan.jar_sets()
     with pytest.raises(StackError, match="kind oracle needs its vendor's driver"):
-        plan.choose(Home(tmp_path / "home").create(), environment={})
+        component_plan.choose(Home(tmp_path / "home").create(), environment={})

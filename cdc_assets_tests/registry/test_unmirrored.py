@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.registry_files.errors import RegistryError
-from cdc_assets.registry_files.loader import load_source
+from cdc_assets.registry.errors import RegistryError
+from cdc_assets.registry.loader import load_source
 
 DATABASE = "database: {kind: postgresql, host: h, dbname: d, user: u, password: {secret: s}}"
 CYCLE = "takes a topic with the part 'lake' before its last dot for one that came from the lake"

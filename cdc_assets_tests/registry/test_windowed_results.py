@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.registry_files.errors import RegistryError
-from cdc_assets.registry_files.loader import load_source
-from cdc_assets.windowed.refine_windows import windows_of
-from cdc_assets.windowed.source_windows import can_ask
-from spark.windowed.declared_windows import Measure
+from cdc_assets.chain.windowed_results import can_ask, windows_of
+from cdc_assets.registry.errors import RegistryError
+from cdc_assets.registry.loader import load_source
+from spark.upkeep.declared_windows import Measure
 
 GOOD = """\
 source: shop

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from cdc_assets.errors import CdcAssetsError
-from cdc_assets.stack.java import share_classes
+from cdc_assets.registry.errors import CdcAssetsError
+from cdc_assets.stack.runtimes import share_classes
 from cdc_assets_tests.parts import PARTS
 from cdc_assets_tests.run import changed, ground, page, record, rotation
 from cdc_assets_tests.run.catalogue import PYTEST, ROOT, Test, collect

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.errors import CdcAssetsError
+from cdc_assets.registry.errors import CdcAssetsError
 from cdc_assets_tests.parts import is_served, parts_of
 
 ROOT = Path(__file__).parents[2]

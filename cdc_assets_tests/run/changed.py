@@ -12,7 +12,7 @@ from pathlib import Path
 
 import grimp
 
-from cdc_assets.errors import CdcAssetsError
+from cdc_assets.registry.errors import CdcAssetsError
 from cdc_assets_tests.run.catalogue import ROOT
 
 _TESTS = "cdc_assets_tests"

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
-from cdc_assets.errors import CdcAssetsError
-from cdc_assets.quantity import quantity
+from cdc_assets.registry.errors import CdcAssetsError
 from cdc_assets_tests.run import record
 from cdc_assets_tests.run.catalogue import ROOT, collect
 from cdc_assets_tests.run.record import Minutes, Took
 from cdc_assets_tests.run.rotation import oldest
 from cdc_assets_tests.run.steps import clock, environment, say
 from cdc_assets_tests.run.tally import last_line, told
+from spark.errors import quantity
 
 PAGE = ROOT / "docs" / "contributing.md"
 BEGIN, END = "<!-- written by ./cdc test --record -->", "<!-- until here -->"

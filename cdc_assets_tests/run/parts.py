@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from cdc_assets.stack.jars.download import cache_folder
+from cdc_assets.stack.jars.locked_jars import cache_folder
 from cdc_assets_tests.parts import HOSTILE, LIVE, PARTS, REST, SPARK
 from cdc_assets_tests.run.catalogue import PYTEST, ROOT, Test
 from cdc_assets_tests.run.steps import Step

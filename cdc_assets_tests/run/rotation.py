@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cdc_assets.errors import CdcAssetsError
+from cdc_assets.registry.errors import CdcAssetsError
 from cdc_assets_tests.hostile.seeds import seed_of_files
 from cdc_assets_tests.parts import REST, SPARK
 from cdc_assets_tests.run.catalogue import Test

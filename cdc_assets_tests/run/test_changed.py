@@ -8,7 +8,7 @@ from pathlib import Path
 import grimp
 import pytest
 
-from cdc_assets.errors import CdcAssetsError
+from cdc_assets.registry.errors import CdcAssetsError
 from cdc_assets_tests.run import changed
 
 pytestmark = pytest.mark.slow
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 def test_a_module_touches_who_imports_it_near_or_far() -> None:
     tests, others = changed.touched(["spark/specs.py"])
     assert "cdc_assets_tests/spark/silver/test_silver.py" in tests
-    assert "cdc_assets_tests/reconcile/test_two_step.py" in tests
+    assert "cdc_assets_tests/proof/test_two_step.py" in tests
     assert "cdc_assets_tests/run/test_changed.py" not in tests
     assert others == []
 
@@ -25,10 +25,10 @@ def test_a_module_touches_who_imports_it_near_or_far() -> None:
 def test_a_test_file_touches_itself_and_support_what_a_conftest_gives_of_it() -> None:
     own = "cdc_assets_tests/run/test_changed.py"
     assert changed.touched([own]) == ({own}, [])
-    tests, _ = changed.touched(["cdc_assets_tests/restore/conftest.py"])
-    below = Path(changed.ROOT, "cdc_assets_tests/restore").glob("test_*.py")
-    assert tests >= {f"cdc_assets_tests/restore/{file.name}" for file in below}
-    assert "cdc_assets_tests/silver_now/test_readers.py" not in tests
+    tests, _ = changed.touched(["cdc_assets_tests/recovery/conftest.py"])
+    below = Path(changed.ROOT, "cdc_assets_tests/recovery").glob("test_*.py")
+    assert tests >= {f"cdc_assets_tests/recovery/{file.name}" for file in below}
+    assert "cdc_assets_tests/proof/test_two_step.py" not in tests
 
 
 def test_what_only_text_names_touches_the_tests_of_its_folder() -> None:

@@ -31,7 +31,7 @@ def test_a_part_waits_for_the_ground_and_is_told_why_there_is_none(tmp_path: Pat
 def test_its_servers_answer_and_end_with_it() -> None:
     from confluent_kafka.admin import AdminClient
 
-    from spark.delta.session import connect
+    from spark.table.spark_session import connect
 
     with started(os.environ) as (file, process):
         address = ground_address(str(file), "spark")

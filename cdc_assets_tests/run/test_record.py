@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.errors import CdcAssetsError
+from cdc_assets.registry.errors import CdcAssetsError
 from cdc_assets_tests.run import record
 from cdc_assets_tests.run.catalogue import ROOT
 from cdc_assets_tests.run.page import summary

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.errors import CdcAssetsError
+from cdc_assets.registry.errors import CdcAssetsError
 from cdc_assets_tests.run import rotation
 from cdc_assets_tests.run.__main__ import main
 from cdc_assets_tests.run.catalogue import Test

@@ -17,10 +17,11 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable, QueryBuilder
 
-from cdc_assets import names
-from cdc_assets.resources.spark import SparkSessions
-from cdc_assets.tables.fold_specs import history_spec, silver_spec
-from cdc_assets.tables.source_catalogue import catalogue_of
+from cdc_assets.capture.source_columns import catalogue_of
+from cdc_assets.chain.fold_specs import history_spec, silver_spec
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.spark_sessions import SparkSessions
+from cdc_assets.registry import names
 from cdc_assets_tests.support.lake.executors import Executors
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.lake.readings import SOURCE
@@ -28,9 +29,9 @@ from cdc_assets_tests.support.lake.standalone import FIRST_COMPILER, standalone
 from cdc_assets_tests.support.lake.topics import Broker
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
-from spark.history import job as history
-from spark.silver import job as silver
-from spark.small_batches import job as small_batches
+from spark.bronze import small_append as small_batches
+from spark.silver import fold_job as silver
+from spark.silver import history_job as history
 from spark.specs import SilverSpec
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Round:
     def spec(self) -> SilverSpec:
         source, platform = self.chain.source, self.chain.platform
         table = source.table(TABLE)
-        return silver_spec(str(self.chain.root), source, table, catalogue_of(platform, source, [table])[table.id])
+        return silver_spec(str(self.chain.root), source, table, catalogue_of(Chain(platform, source), [table])[table.id])
 
     def keep_history(self) -> None:
         source = self.chain.source
@@ -159,7 +160,7 @@ def test_two_executors_write_a_table_in_turns(cluster: TwoExecutors, tmp_path: P
         import psutil
         import pyarrow
 
-        from spark.delta.lease import lend_to_task
+        from spark.table.write_lease import lend_to_task
 
         for batch in batches:
             with lend_to_task(path, seconds=60):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark.kafka.moved_offsets import Moves, kafka_offset, kafka_ranges, most_at_once, moves_within, our_offset
+from spark.events.moved_offsets import Moves, kafka_offset, kafka_ranges, most_at_once, moves_within, our_offset
 from spark.specs import BronzeSpec, TopicRange
 
 

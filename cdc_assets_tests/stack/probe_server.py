@@ -16,10 +16,10 @@ from urllib.request import urlopen
 import psutil
 from typing_extensions import override
 
-from cdc_assets.stack.components.base import Component
-from cdc_assets.stack.errors import NotReadyError
+from cdc_assets.stack.component import Component
 from cdc_assets.stack.home import private_folder
 from cdc_assets.stack.lifecycle import Watched
+from cdc_assets.stack.stack_errors import NotReadyError
 
 _SERVER = """
 import http.server, os, sys
@@ -102,13 +102,13 @@ async def _stop(watched: Watched) -> None:
 @contextmanager
 def busy_machine(processes: int) -> Iterator[None]:
     """So many processes at normal priority that never sleep, for as long as this lasts and for two minutes at most."""
-    from cdc_assets.stack.identity import wrap
+    from cdc_assets.stack.component import as_child
 
     spin: Sequence[str] = (
         *(sys.executable, "-S", "-c"),
         "import time\nend = time.monotonic() + 120\nwhile time.monotonic() < end: pass",
     )
-    hogs = [psutil.Popen(wrap([*spin])) for _ in range(processes)]
+    hogs = [psutil.Popen(as_child([*spin])) for _ in range(processes)]
     try:
         yield
     finally:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.stack import start
+from cdc_assets.stack import supervisor
+from cdc_assets.stack.component_plan import load
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.plan import load
 from cdc_assets_tests.support.own_stack import ELSEWHERE, state_of, until
 from cdc_assets_tests.support.stack_fixture import RunningStack, environment_of
 from cdc_assets_tests.support.stack_kafka import kafka_settings
@@ -26,10 +26,10 @@ def test_three_brokers_replicate_and_one_may_die(tmp_path: Path) -> None:
     with environment_of(home):
         given = {**ELSEWHERE, "CDC_POSTGRES_HOST": "127.0.0.1", "STORAGE_EMULATOR_HOST": "http://127.0.0.1:9"}
         os.environ.update({name: value for name, value in given.items() if name != "CDC_CORE_BOOTSTRAP"})
-        start.fetch_jars(start.missing_jars())
+        supervisor.fetch_jars(supervisor.missing_jars())
         try:
-            start.start(home, brokers=3)
-            start.wait_healthy(home, seen=lambda _: None, timeout=180)
+            supervisor.start(home, brokers=3)
+            supervisor.wait_healthy(home, seen=lambda _: None, timeout=180)
             assert load(home).bootstrap("core").count(",") == 2
             settings = kafka_settings(RunningStack(home).environment, "core")
             admin = AdminClient(settings)
@@ -48,4 +48,4 @@ def test_three_brokers_replicate_and_one_may_die(tmp_path: Path) -> None:
             assert errors == [None]
             until(lambda: state_of(home, leader.name).health == "healthy" and state_of(home, leader.name).restarts == 1)
         finally:
-            start.stop(home)
+            supervisor.stop(home)

@@ -14,10 +14,9 @@ import httpx
 import psutil
 import pytest
 
-from cdc_assets.stack import start
-from cdc_assets.stack.errors import StackError
-from cdc_assets.stack.home import Home, read_json
-from cdc_assets.stack.short_socket import LONGEST, remove_short_folders, socket_of
+from cdc_assets.stack import supervisor
+from cdc_assets.stack.home import LONGEST, Home, read_json, remove_short_folders, socket_of
+from cdc_assets.stack.stack_errors import StackError
 from cdc_assets_tests.e2e.webserver import Graphql
 from cdc_assets_tests.support.own_stack import ELSEWHERE, state_of, until
 from cdc_assets_tests.support.stack_fixture import environment_of
@@ -38,12 +37,12 @@ def home(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Home]:
         os.environ.update(ELSEWHERE, CDC_POSTGRES_HOST="127.0.0.1", STORAGE_EMULATOR_HOST="http://127.0.0.1:9")
         del os.environ["CDC_DAGSTER_URL"]
         os.environ["CDC_SOURCES"] = str(tmp_path / "sources")
-        start.start(home)
-        start.wait_healthy(home, seen=lambda _: None)
+        supervisor.start(home)
+        supervisor.wait_healthy(home, seen=lambda _: None)
         try:
             yield home
         finally:
-            start.stop(home)
+            supervisor.stop(home)
 
 
 @pytest.mark.stack
@@ -69,9 +68,9 @@ def test_the_code_server_listens_where_nobody_else_comes(home: Home) -> None:
     done = subprocess.run(reload, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert not [key for key in dagster.assets() if "/bank/" in key]
-    assert start.stop(home)
+    assert supervisor.stop(home)
     outside = [socket for socket in sockets if not socket.is_relative_to(home.root) and socket.name == "grpc.sock"]
-    start.wipe(home)
+    supervisor.wipe(home)
     assert not [socket.parent for socket in outside if socket.parent.exists()]
 
 

@@ -8,16 +8,16 @@ import dagster as dg
 import pytest
 from sqlalchemy import event, text
 
-from cdc_assets.stack import dagster_storage
-from cdc_assets.stack.components import postgres
-from cdc_assets.stack.dagster_storage import PooledPostgresStorage
-from cdc_assets.stack.plan import load
+from cdc_assets.stack import dagster_instance
+from cdc_assets.stack.component_plan import load
+from cdc_assets.stack.components import postgres_server
+from cdc_assets.stack.dagster_instance import PooledPostgresStorage
 from cdc_assets_tests.support.stack_fixture import RunningStack
 
 
 @pytest.fixture
 def address(stack: RunningStack) -> str:
-    password, port = stack.home.private("dagster_db_password"), load(stack.home).ports[postgres.NAME]
+    password, port = stack.home.private("dagster_db_password"), load(stack.home).ports[postgres_server.NAME]
     return f"postgresql+psycopg2://dagster:{password}@127.0.0.1:{port}/dagster"
 
 
@@ -62,17 +62,17 @@ def test_what_was_not_there_is_asked_for_again() -> None:
         has_secondary_index = has_asset_key_col
 
     storage = Storage()
-    dagster_storage._Kept(engine=None).remember("_event_log_storage", storage)
+    dagster_instance._Kept(engine=None).remember("_event_log_storage", storage)
     assert [storage.has_asset_key_col("new") for _ in range(4)] == [False, True, True, True]
 
 
 def test_a_connection_that_the_server_has_dropped_is_replaced(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dagster_storage, "_FRESH_SECONDS", 0.0)
-    engine = dagster_storage.engine_with_pool(address)
+    monkeypatch.setattr(dagster_instance, "_FRESH_SECONDS", 0.0)
+    engine = dagster_instance.engine_with_pool(address)
     pid = text("SELECT pg_backend_pid()")
     with engine.connect() as connection:
         first = connection.execute(pid).scalar_one()
-    other = dagster_storage.engine_with_pool(address)
+    other = dagster_instance.engine_with_pool(address)
     with other.connect() as connection:
         assert connection.execute(text("SELECT pg_terminate_backend(:pid, 10000)"), {"pid": first}).scalar_one()
     with engine.connect() as connection:

@@ -21,8 +21,8 @@ import psutil
 import pytest
 from typing_extensions import override
 
+from cdc_assets.stack.component_state import read_state
 from cdc_assets.stack.home import Home, read_json
-from cdc_assets.stack.state import read_state
 from cdc_assets_tests.support.modes import open_to_others
 from cdc_assets_tests.support.servers.endpoints import Endpoint
 from cdc_assets_tests.support.stack_fixture import RunningStack
@@ -336,7 +336,7 @@ async def subscribed(url: str, origin: str, headers: dict[str, str], protocol: s
 
 
 def test_nothing_that_the_stack_writes_is_readable_by_others(stack: RunningStack) -> None:
-    from cdc_assets.resources.platform import Platform
+    from cdc_assets.clients.platform import Platform
 
     table = Path(stack.environment["CDC_LAKE"]) / "modes"
     with Platform().spark().session() as session:

@@ -56,7 +56,7 @@ def test_a_refused_write_leaves_nothing(tmp_path: Path) -> None:
 def test_googles_client_finds_what_it_has_written(gcs_endpoint: Endpoint) -> None:
     from google.api_core.exceptions import NotFound, PreconditionFailed
 
-    from spark.lake.store_options import gcs_access
+    from spark.table.lake_location import gcs_access
 
     client = gcs_access(gcs_endpoint.environment["STORAGE_EMULATOR_HOST"]).client
     bucket = client.bucket("cdc-backup")

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.stack import plan
-from cdc_assets.stack.errors import DownloadError, StackError
-from cdc_assets.stack.jars import pyspark_jars
-from cdc_assets.stack.jars.download import download, missing
-from cdc_assets.stack.jars.lockfile import Jar, JarLock, read_lock, write_lock
-from cdc_assets.stack.jars.maven_mirror import repository
-from cdc_assets.stack.jars.sets import SETS
+from cdc_assets.stack import component_plan
+from cdc_assets.stack.jars import locked_jars
+from cdc_assets.stack.jars.jar_sets import SETS
+from cdc_assets.stack.jars.locked_jars import Jar, JarLock, download, missing, read_lock, repository, write_lock
+from cdc_assets.stack.stack_errors import DownloadError, StackError
 from cdc_assets_tests.stack.web import serve
 
 CONTENT = bytes(range(256)) * 2000
@@ -41,12 +39,12 @@ def test_the_committed_lock_holds_every_declared_coordinate() -> None:
 def test_the_jars_of_a_store_are_fetched_only_for_a_lake_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CDC_LAKE", raising=False)
     of_stores = {"spark-s3", "spark-gcs"}
-    assert not of_stores & {*plan.jar_sets()}
+    assert not of_stores & {*component_plan.jar_sets()}
     monkeypatch.setenv("CDC_LAKE", "/data/lake")
-    assert not of_stores & {*plan.jar_sets()}
+    assert not of_stores & {*component_plan.jar_sets()}
     for root, name in (("s3a://lake/of/ours", "spark-s3"), ("gs://lake/of/ours", "spark-gcs")):
         monkeypatch.setenv("CDC_LAKE", root)
-        assert of_stores & {*plan.jar_sets()} == {name}
+        assert of_stores & {*component_plan.jar_sets()} == {name}
 
 
 def test_a_lock_reads_back_as_written_and_as_toml(tmp_path: Path) -> None:
@@ -149,12 +147,12 @@ def test_a_jar_that_pyspark_brings_is_not_fetched(tmp_path: Path) -> None:
     same, other = a_jar(artifact="same"), a_jar(artifact="other")
     (wheel / same.path.name).write_bytes(CONTENT)
     (wheel / other.path.name).write_bytes(CONTENT[::-1])
-    assert pyspark_jars.take([same, other], cache, wheel) == [same]
+    assert locked_jars.take_from_pyspark([same, other], cache, wheel) == [same]
     assert (cache / same.path).read_bytes() == CONTENT
     assert missing([same, other], cache) == [other]
-    assert pyspark_jars.take([same, other], cache, wheel) == []
+    assert locked_jars.take_from_pyspark([same, other], cache, wheel) == []
 
 
 def test_kafka_compresses_with_the_files_of_pyspark(tmp_path: Path) -> None:
-    taken = {jar.gav.split(":")[1] for jar in pyspark_jars.take(read_lock().sets["kafka"], tmp_path)}
+    taken = {jar.gav.split(":")[1] for jar in locked_jars.take_from_pyspark(read_lock().sets["kafka"], tmp_path)}
     assert {"zstd-jni", "snappy-java"} <= taken

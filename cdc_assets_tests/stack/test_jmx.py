@@ -12,13 +12,13 @@ import httpx
 import pytest
 from ruamel.yaml import YAML
 
-from cdc_assets import settings
-from cdc_assets.registry_files.loader import load_sources
-from cdc_assets.render.prometheus_files import prometheus_files
-from cdc_assets.stack import plan, start
+from cdc_assets.deploy.monitoring_files import prometheus_files
+from cdc_assets.registry import settings
+from cdc_assets.registry.loader import load_sources
+from cdc_assets.stack import component_plan, supervisor
 from cdc_assets.stack.declared_needs import jmx_sets, places_to_remember
-from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home, read_json
+from cdc_assets.stack.stack_errors import StackError
 from cdc_assets_tests.support.own_stack import ELSEWHERE
 from cdc_assets_tests.support.servers.prometheus_server import bring_prometheus, check_config
 from cdc_assets_tests.support.stack_fixture import environment_of
@@ -45,9 +45,9 @@ def test_it_is_asked_for_and_remembered(tmp_path: Path, monkeypatch: pytest.Monk
     home = Home(tmp_path).create()
     monkeypatch.setenv("CDC_HOME", str(tmp_path))
     monkeypatch.delenv("CDC_JMX", raising=False)
-    assert (jmx_sets(), "jmx" in plan.jar_sets()) == ((), False)
+    assert (jmx_sets(), "jmx" in component_plan.jar_sets()) == ((), False)
     monkeypatch.setenv("CDC_JMX", "on")
-    assert (jmx_sets(), "jmx" in plan.jar_sets()) == (("jmx",), True)
+    assert (jmx_sets(), "jmx" in component_plan.jar_sets()) == (("jmx",), True)
     assert places_to_remember(home)["CDC_JMX"] == "on"
     monkeypatch.setenv("CDC_JMX", "")
     assert (jmx_sets(), "CDC_JMX" in places_to_remember(home)) == ((), False)
@@ -67,13 +67,13 @@ def test_addresses_of_yours_are_scraped_too(tmp_path: Path, monkeypatch: pytest.
 def stack(home: Home, given: dict[str, str]) -> Iterator[None]:
     with environment_of(home):
         os.environ.update({"CDC_JMX": "on", **given})
-        start.fetch_jars(start.missing_jars())
+        supervisor.fetch_jars(supervisor.missing_jars())
         try:
-            start.start(home)
-            start.wait_healthy(home, seen=lambda _: None, timeout=400)
+            supervisor.start(home)
+            supervisor.wait_healthy(home, seen=lambda _: None, timeout=400)
             yield
         finally:
-            start.stop(home)
+            supervisor.stop(home)
 
 
 @pytest.mark.all

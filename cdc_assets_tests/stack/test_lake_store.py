@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.stack.components.spark_connect import SparkConnect
-from cdc_assets.stack.components.spark_java import lake_conf, store_variables
+from cdc_assets.stack.component import Site
+from cdc_assets.stack.components.spark_cluster import lake_conf, store_variables
+from cdc_assets.stack.components.spark_connect_server import SparkConnect
 from cdc_assets.stack.declared_needs import buckets
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.site import Site
 
 ELSEWHERE = {"STORAGE_EMULATOR_HOST": "https://storage.googleapis.com", "AWS_ENDPOINT_URL_S3": "https://s3.example"}
 

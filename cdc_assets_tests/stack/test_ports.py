@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.stack.errors import PortTakenError, StackError
+from cdc_assets.stack.component_plan import choose, components, external_addresses, load
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.plan import choose, components, external_addresses, load
-from cdc_assets.stack.ports import assign, own_address, reserve
+from cdc_assets.stack.loopback import assign, own_address, reserve
+from cdc_assets.stack.stack_errors import PortTakenError, StackError
 from cdc_assets_tests.support.own_stack import named_gcs
 
 
@@ -40,7 +40,7 @@ def test_chosen_ports_are_below_the_range_of_outgoing_connections() -> None:
 
 def test_a_chosen_port_is_nobody_elses_until_a_server_listens_there() -> None:
     (port,) = assign(["p"], {}, environment={}).values()
-    code = f"from cdc_assets.stack.ports import reserve; print(reserve({port}))"
+    code = f"from cdc_assets.stack.loopback import reserve; print(reserve({port}))"
     elsewhere = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (reserve(port), elsewhere.stdout) == (False, "False\n")
     with socket.create_server(("127.0.0.1", port)) as server, socket.create_connection(server.getsockname()) as client:

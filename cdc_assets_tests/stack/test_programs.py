@@ -15,7 +15,7 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from cdc_assets.stack.identity import Identity, pick_identity, wrap
+from cdc_assets.stack.component import Identity, as_child, pick_identity
 from cdc_assets_tests.programs.wanted import MARIADB, ProgramMissingError
 from cdc_assets_tests.support.lake.jvm import free_port
 
@@ -67,7 +67,7 @@ def test_the_plan_is_apt_for_root_unpacking_for_others_and_skipping_without_apt(
     if os.geteuid() == 0:
         told = output([*MODULE, "--dry-run"], found)
         assert "Chromium: apt-get install --no-install-recommends chromium fonts-dejavu-core libatomic1\n" in told
-    told = output(wrap([*MODULE, "--dry-run"], who), found)
+    told = output(as_child([*MODULE, "--dry-run"], who), found)
     assert re.search(
         r"^MariaDB's server: mariadb-server-core \S+ unpacked below \S+/cache/cdc_assets/system/\S+, without root$", told, re.M
     )
@@ -157,13 +157,13 @@ print(unpack([WHOLE_JAVA]))
 def test_mysqls_server_and_a_java_for_its_connector_are_unpacked_and_run(tmp_path: Path) -> None:
     """Of a Java that the system has as well; its settings are found below the cache, where a bare system has none."""
     who, found = bare_system(tmp_path, r"openjdk|.*java|maven|default-jre")
-    assert "is missing" not in output(wrap([*MODULE, "mysqld"], who), found)
-    assert output(wrap([sys.executable, "-c", UNPACK_JAVA], who), found) == "{}\n"
+    assert "is missing" not in output(as_child([*MODULE, "mysqld"], who), found)
+    assert output(as_child([sys.executable, "-c", UNPACK_JAVA], who), found) == "{}\n"
     (system,) = (tmp_path / "cache" / "cdc_assets" / "system").glob("*-*")
-    told = output(wrap([str(system / "mysql" / "bin" / "mysqld"), "--no-defaults", "--version"], who), found)
+    told = output(as_child([str(system / "mysql" / "bin" / "mysqld"), "--no-defaults", "--version"], who), found)
     assert "MySQL" in told or "(Debian)" in told
     (home,) = {file.resolve().parent for file in (system / "root" / "usr" / "lib" / "jvm").glob("*/release")}
-    modules = output(wrap([str(home / "bin" / "java"), "--list-modules"], who), found)
+    modules = output(as_child([str(home / "bin" / "java"), "--list-modules"], who), found)
     assert "jdk.charsets@" in modules
     assert (home / "conf" / "security" / "java.security").resolve().is_relative_to(system)
 
@@ -172,13 +172,13 @@ def test_mysqls_server_and_a_java_for_its_connector_are_unpacked_and_run(tmp_pat
 def test_without_root_packages_are_unpacked_below_the_cache_and_run(tmp_path: Path) -> None:
     """A real server of MariaDB and a real Chromium, for a user who has neither, nor root."""
     who, found = bare_system(tmp_path, r"(?:lib)?mariadb|chromium|mysql-common|libaio1|liburing")
-    told = output(wrap([*MODULE, "mariadbd", "chromium", "localedef"], who), found)
+    told = output(as_child([*MODULE, "mariadbd", "chromium", "localedef"], who), found)
     assert "is missing" not in told, told
     (binaries,) = (tmp_path / "cache" / "cdc_assets" / "system").glob("*/bin")
-    assert output(wrap([str(binaries / "chromium"), "--version"], who), found).startswith("Chromium ")
+    assert output(as_child([str(binaries / "chromium"), "--version"], who), found).startswith("Chromium ")
     data, port = tmp_path / "cache" / "data", free_port()
     output(
-        wrap(
+        as_child(
             [
                 str(binaries / "mariadb-install-db"),
                 "--no-defaults",
@@ -191,7 +191,7 @@ def test_without_root_packages_are_unpacked_below_the_cache_and_run(tmp_path: Pa
     )
     command = [str(binaries / "mariadbd"), "--no-defaults", f"--datadir={data}", f"--port={port}", "--bind-address=127.0.0.1"]
     with subprocess.Popen(
-        wrap([*command, f"--socket={data.parent / 's'}", "--skip-name-resolve"], who), env=found, stderr=subprocess.PIPE
+        as_child([*command, f"--socket={data.parent / 's'}", "--skip-name-resolve"], who), env=found, stderr=subprocess.PIPE
     ) as server:
         try:
             assert base_of(port, server) == str(binaries.parent / "root" / "usr")

@@ -13,7 +13,7 @@ from dagster._core.events import EngineEventData
 from dagster._core.launcher.base import WorkerStatus
 from dagster._core.test_utils import instance_for_test
 
-from cdc_assets.stack.run_launcher import WatchedRunLauncher
+from cdc_assets.stack.dagster_instance import WatchedRunLauncher
 
 
 @dg.job
@@ -22,7 +22,7 @@ def anything() -> None: ...
 
 @pytest.fixture
 def instance() -> Iterator[dg.DagsterInstance]:
-    launcher = {"module": "cdc_assets.stack.run_launcher", "class": "WatchedRunLauncher"}
+    launcher = {"module": "cdc_assets.stack.dagster_instance", "class": "WatchedRunLauncher"}
     with instance_for_test(overrides={"run_launcher": launcher}) as instance:
         yield instance
 

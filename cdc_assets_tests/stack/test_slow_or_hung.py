@@ -10,11 +10,11 @@ import psutil
 import pytest
 
 from cdc_assets.stack import lifecycle
-from cdc_assets.stack.components.kafka import KafkaBroker
+from cdc_assets.stack.component import Site
+from cdc_assets.stack.components.kafka_broker import KafkaBroker
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.lifecycle import Watched
-from cdc_assets.stack.ports import assign
-from cdc_assets.stack.site import Site
+from cdc_assets.stack.loopback import assign
 from cdc_assets_tests.stack.probe_server import ProbeServer, busy_machine, watching
 from cdc_assets_tests.support.lake.jvm import locked_jars
 from cdc_assets_tests.support.own_stack import until

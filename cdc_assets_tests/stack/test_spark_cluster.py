@@ -11,14 +11,14 @@ import httpx
 import psutil
 import pytest
 
-from cdc_assets import settings
-from cdc_assets.resources.spark import SparkSessions
-from cdc_assets.stack import start
+from cdc_assets.clients.spark_sessions import SparkSessions
+from cdc_assets.registry import settings
+from cdc_assets.stack import supervisor
+from cdc_assets.stack.component_plan import load
+from cdc_assets.stack.component_state import read_state
 from cdc_assets.stack.components.spark_cluster import MASTER, SECRET, WORKERS
-from cdc_assets.stack.errors import StackError
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.plan import load
-from cdc_assets.stack.state import read_state
+from cdc_assets.stack.stack_errors import StackError
 from cdc_assets_tests.support.modes import open_to_others
 from cdc_assets_tests.support.own_stack import ELSEWHERE, state_of, until
 from cdc_assets_tests.support.stack_fixture import environment_of
@@ -32,13 +32,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     with environment_of(home):
         given = {**ELSEWHERE, "CDC_POSTGRES_HOST": "127.0.0.1", "STORAGE_EMULATOR_HOST": "http://127.0.0.1:9"}
         os.environ.update({name: value for name, value in given.items() if name != "CDC_SPARK_REMOTE"})
-        start.fetch_jars(start.missing_jars())
+        supervisor.fetch_jars(supervisor.missing_jars())
         try:
-            start.start(home, spark="standalone")
-            start.wait_healthy(home, seen=lambda _: None)
+            supervisor.start(home, spark="standalone")
+            supervisor.wait_healthy(home, seen=lambda _: None)
             yield home
         finally:
-            start.stop(home)
+            supervisor.stop(home)
 
 
 def family(home: Home) -> list[psutil.Process]:
@@ -105,5 +105,5 @@ def test_nobody_without_the_secret_sees_or_joins(home: Home) -> None:
 
 def test_another_kind_of_spark_is_refused_while_this_one_runs(home: Home) -> None:
     with pytest.raises(StackError, match="runs with --spark standalone"):
-        start.start(home, spark="local")
-    assert start.start(home, spark="standalone") is False
+        supervisor.start(home, spark="local")
+    assert supervisor.start(home, spark="standalone") is False

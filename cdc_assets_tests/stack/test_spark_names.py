@@ -12,11 +12,11 @@ import pytest
 from deltalake import write_deltalake
 from typer.testing import CliRunner
 
-from cdc_assets import settings
-from cdc_assets.cli import app
-from cdc_assets.resources.spark import SparkSessions
-from cdc_assets.stack import start
-from cdc_assets.stack.components.spark_connect import NAME
+from cdc_assets.cli.cdc_command import app
+from cdc_assets.clients.spark_sessions import SparkSessions
+from cdc_assets.registry import settings
+from cdc_assets.stack import supervisor
+from cdc_assets.stack.components.spark_connect_server import NAME
 from cdc_assets.stack.home import Home
 from cdc_assets_tests.support.lake.declared_topic import SOURCE
 from cdc_assets_tests.support.own_stack import ELSEWHERE, state_of, until
@@ -35,14 +35,14 @@ def home(tmp_path: Path) -> Iterator[Home]:
         given = {**ELSEWHERE, "CDC_POSTGRES_HOST": "127.0.0.1", "STORAGE_EMULATOR_HOST": "http://127.0.0.1:9"}
         os.environ.update({name: value for name, value in given.items() if name != "CDC_SPARK_REMOTE"})
         os.environ["CDC_SOURCES"] = str(tmp_path / "sources")
-        start.fetch_jars(start.missing_jars())
+        supervisor.fetch_jars(supervisor.missing_jars())
         try:
-            start.start(home)
+            supervisor.start(home)
             write_deltalake(home.lake / "silver" / "source" / "t", pa.table({"id": [1, 2], "v": ["a", "b"]}))
-            start.wait_healthy(home, seen=lambda _: None)
+            supervisor.wait_healthy(home, seen=lambda _: None)
             yield home
         finally:
-            start.stop(home)
+            supervisor.stop(home)
 
 
 def count_rows() -> int | None:

@@ -11,9 +11,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from cdc_assets.errors import SparkRunError
-from cdc_assets.resources.spark import SparkSessions
-from cdc_assets.stack.components.spark_tasks import REAPER, lingering_tasks
+from cdc_assets.clients.spark_sessions import SparkSessions
+from cdc_assets.registry.errors import SparkRunError
+from cdc_assets.stack.components.spark_connect_server import REAPER, lingering_tasks
 from cdc_assets_tests.support.lake.jvm import spark_connect
 
 LINES = """\

@@ -13,14 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cdc_assets.stack import orphans, start
-from cdc_assets.stack.components.postgres import Postgres
-from cdc_assets.stack.errors import StackError
-from cdc_assets.stack.holder import supervisor_pid
-from cdc_assets.stack.home import Home, read_json
-from cdc_assets.stack.logs import rotate, tail
-from cdc_assets.stack.plan import load
-from cdc_assets.stack.state import StackState
+from cdc_assets.stack import processes, supervisor
+from cdc_assets.stack.component_plan import load
+from cdc_assets.stack.component_state import StackState, rotate, tail
+from cdc_assets.stack.components.postgres_server import Postgres
+from cdc_assets.stack.home import Home, read_json, supervisor_pid
+from cdc_assets.stack.stack_errors import StackError
 from cdc_assets_tests.support.own_stack import ELSEWHERE, named_gcs, state_of, until
 from cdc_assets_tests.support.stack_fixture import environment_of
 
@@ -28,8 +26,8 @@ pytestmark = pytest.mark.stack
 
 
 def up(home: Home) -> StackState:
-    start.start(home)
-    return start.wait_healthy(home, seen=lambda _: None, timeout=180)
+    supervisor.start(home)
+    return supervisor.wait_healthy(home, seen=lambda _: None, timeout=180)
 
 
 @pytest.fixture
@@ -41,7 +39,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
         try:
             yield home
         finally:
-            start.stop(home)
+            supervisor.stop(home)
 
 
 def test_a_killed_component_comes_back_with_its_data(home: Home) -> None:
@@ -68,7 +66,7 @@ def test_after_kill_9_of_everything_nothing_is_left_and_up_works(home: Home) -> 
     os.kill(pid, signal.SIGKILL)
     _, alive = psutil.wait_procs(family, timeout=60)
     assert alive == []
-    assert orphans.find(home) == []
+    assert processes.find_orphans(home) == []
     # What a reused pid looks like to PostgreSQL: its lock file names a live process that is another one.
     lock = home.data("postgres") / "postmaster.pid"
     lines = lock.read_text().splitlines()
@@ -79,13 +77,13 @@ def test_after_kill_9_of_everything_nothing_is_left_and_up_works(home: Home) -> 
 
 def test_up_twice_changes_nothing_and_down_leaves_nothing(home: Home) -> None:
     before = {name: state_of(home, name).pid for name in ("postgres", "gcs")}
-    assert start.start(home) is False
-    assert {c.name: c.pid for c in start.wait_healthy(home, seen=lambda _: None).components} == before
-    assert start.stop(home) is True
-    assert start.stop(home) is False
-    assert orphans.find(home) == []
+    assert supervisor.start(home) is False
+    assert {c.name: c.pid for c in supervisor.wait_healthy(home, seen=lambda _: None).components} == before
+    assert supervisor.stop(home) is True
+    assert supervisor.stop(home) is False
+    assert processes.find_orphans(home) == []
     assert not any(psutil.pid_exists(pid) for pid in before.values() if pid)
-    start.wipe(home)
+    supervisor.wipe(home)
     assert not home.root.exists()
 
 
@@ -99,7 +97,7 @@ def test_the_state_is_private_and_the_passwords_are_in_no_log(home: Home) -> Non
     assert secrets
     logs = "".join(file.read_text(errors="replace") for file in (home.root / "logs").iterdir())
     assert not [secret for secret in secrets if secret in logs]
-    arguments = [" ".join(p.cmdline()) for p in orphans.find(home)]
+    arguments = [" ".join(p.cmdline()) for p in processes.find_orphans(home)]
     assert not [secret for secret in secrets if any(secret in text for text in arguments)]
 
 
@@ -112,7 +110,7 @@ def test_postgres_is_never_root(home: Home) -> None:
 
 
 def test_a_component_that_cannot_start_is_given_up_named_and_tried_again_by_up(home: Home) -> None:
-    start.stop(home)
+    supervisor.stop(home)
     blocker = home.data("gcs")
     kept = blocker.with_name("kept")
     blocker.rename(kept)
@@ -127,8 +125,8 @@ def test_a_component_that_cannot_start_is_given_up_named_and_tried_again_by_up(h
 
 def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
     code = (
-        "import subprocess, sys, time; from cdc_assets.stack.identity import wrap\n"
-        "print(subprocess.Popen(wrap(['sleep', '600'])).pid, flush=True); time.sleep(600)"
+        "import subprocess, sys, time; from cdc_assets.stack.component import as_child\n"
+        "print(subprocess.Popen(as_child(['sleep', '600'])).pid, flush=True); time.sleep(600)"
     )
     root = str(Path(__file__).parents[2])
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=root) as parent:

@@ -14,7 +14,7 @@ import dagster as dg
 import psutil
 import pytest
 
-from cdc_assets.stack import preloaded
+from cdc_assets.stack import run_preload
 from cdc_assets_tests.support.live.clusters import until
 
 DEFINITIONS = """
@@ -142,6 +142,6 @@ def test_a_run_is_ended_and_one_that_dies_is_told(launch: Launch, instance: dg.D
 
 
 def test_what_cannot_be_imported_is_left_to_the_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(preloaded, "_MODULES", ("no_such_module", "json"))
-    preloaded.preload()
+    monkeypatch.setattr(run_preload, "_MODULES", ("no_such_module", "json"))
+    run_preload.preload()
     assert "cdc: no_such_module cannot be loaded before a run" in capsys.readouterr().err

@@ -11,9 +11,9 @@ import httpx
 import psycopg
 import pytest
 
-from cdc_assets.stack.examples import load_examples
-from cdc_assets.stack.plan import load
-from cdc_assets.stack.state import read_state
+from cdc_assets.stack.component_plan import load
+from cdc_assets.stack.component_state import read_state
+from cdc_assets.stack.examples.example_sources import load_examples
 from cdc_assets_tests.support.stack_commands import cdc
 from cdc_assets_tests.support.stack_fixture import RunningStack
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cdc_assets.kinds import kind_of
-from cdc_assets.registry.models import CapturedSource
-from cdc_assets.windowed.refine_windows import windows_of
-from cdc_assets.windowed.source_windows import can_ask
+from cdc_assets.chain.windowed_results import can_ask, windows_of
+from cdc_assets.registry.kinds import kind_of
+from cdc_assets.registry.source_declaration import CapturedSource
 
 
 def ask_server(source: CapturedSource) -> dict[Any, tuple[Any, ...]]:

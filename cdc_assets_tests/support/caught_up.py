@@ -6,7 +6,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from cdc_assets.resources.platform import Platform
+from cdc_assets.clients.platform import Platform
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
 
 ORDERS, LINES = "core.shop.public.orders", "core.shop.public.lines"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dagster as dg
 
-from cdc_assets.defs.checks import volumetry
-from cdc_assets.registry.models import Source
-from cdc_assets.resources.platform import Platform
+from cdc_assets.clients.platform import Platform
+from cdc_assets.defs import volumetry_checks
+from cdc_assets.registry.source_declaration import Source
 
 
 def check(source: Source, platform: Platform, instance: dg.DagsterInstance) -> tuple[bool, dg.AssetCheckEvaluation]:
     """One run of the check of one table, by Dagster; whether it went through, and what it said."""
-    key = volumetry.check_key("silver", source, source.tables[0])
+    key = volumetry_checks.check_key("silver", source, source.tables[0])
     job = dg.define_asset_job("counted", selection=dg.AssetSelection.checks(key))
-    checks = volumetry.build_volumetry_checks(source)
+    checks = volumetry_checks.build_volumetry_checks(source)
     defs = dg.Definitions(asset_checks=checks, jobs=[job], resources={"platform": platform}, executor=dg.in_process_executor)
     run = defs.resolve_job_def("counted").execute_in_process(instance=instance, raise_on_error=False)
     (found,) = run.get_asset_check_evaluations()

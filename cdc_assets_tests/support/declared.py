@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import pytest
 
-from cdc_assets.registry.models import BaseSource, Source
-from cdc_assets.registry_files.loader import load_source
+from cdc_assets.registry.loader import load_source
+from cdc_assets.registry.source_declaration import BaseSource, Source
 
 AnySource = TypeVar("AnySource", bound=BaseSource)
 PLACES = {"CDC_SOURCES": "sources", "CDC_LAKE": "lake", "CDC_HOME": "home"}

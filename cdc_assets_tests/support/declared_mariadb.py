@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cdc_assets.registry.models import Source
-from cdc_assets.registry_files.loader import load_source
+from cdc_assets.registry.loader import load_source
+from cdc_assets.registry.source_declaration import Source
 
 GOOD = """\
 source: shop

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
-from cdc_assets.resources.delta_log import bronze_committed
-from spark.delta.commits import Committed, CommittedTopic, Folded, TopicCommit, bronze_metadata, silver_metadata
+from cdc_assets.clients.delta_log import bronze_committed
+from spark.table.commit_metadata import Committed, CommittedTopic, Folded, TopicCommit, bronze_metadata, silver_metadata
 
 
 def append_bronze(

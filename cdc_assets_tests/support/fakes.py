@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from cdc_assets.resources.kafka import Offsets, Record, TopicState
-from cdc_assets.resources.platform import Platform
+from cdc_assets.clients.kafka import Offsets, Record, TopicState
+from cdc_assets.clients.platform import Platform
 
 
 @dataclass

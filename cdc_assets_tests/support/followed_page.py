@@ -20,11 +20,12 @@ _HOW_TO = ROOT / "docs" / "how-to"
 _BLOCK = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 # Where the rows of a table end.
 END_OF_ROWS = {
-    "cdc_assets/kinds/table.py": r"(?=^ROWS: )",
-    "cdc_assets/kinds/stores.py": r"(?<=\n)(?=\)\nSTORES)",
-    "spark/kinds/envelopes.py": r"(?<=\n)(?=\)\nENVELOPES)",
-    "cdc_assets/defs/checks/builders.py": r"(?<=\n)(?=\)\n\Z)",
-    "docs/reference/checks.md": r"(?=^## A table that is stale$)",
+    "cdc_assets/registry/kinds.py": r"(?=^ROWS: )",
+    "cdc_assets/registry/backup_store.py": r"(?<=\n)(?=\)\nSTORES)",
+    "spark/record_formats.py": r"(?<=\n)(?=\)\nENVELOPES)",
+    "cdc_assets/defs/source_chain.py": r"(?<=\n)(?=\)\n\n\n# Puts the links)",
+    "cdc_assets/registry/names.py": r"(?=^    \}\n\)\n\"\"\"Our checks)",
+    "docs/reference/checks.md": r"(?=^## When rows were compared$)",
     "docs/reference/databases.md": r"(?=^\| \(topics of others\))",
     "docs/reference/envelopes.md": r"(?<=\n)(?=\nA connector says where)",
 }

@@ -11,7 +11,7 @@ from typing_extensions import override
 from cdc_assets_tests.support.followed_page import ROOT, Copy
 
 _NO_PART = shutil.ignore_patterns(".git", ".venv", ".cdc", ".*_cache")
-_BUILDERS = "cdc_assets/defs/checks/builders.py"
+_BUILDERS = "cdc_assets/defs/source_chain.py"
 
 
 class WholeCopy(Copy):
@@ -35,7 +35,7 @@ class WholeCopy(Copy):
 
     def _import_row(self) -> None:
         for statement in re.findall(r"^```python\n(from .*)\n```", self.text, re.MULTILINE):
-            self._change(_BUILDERS, r"^(?=from cdc_assets\.defs\.checks\.drilled )", f"{statement}\n")
+            self._change(_BUILDERS, r"^(?=from cdc_assets\.defs\.lake_assets )", f"{statement}\n")
 
     def _list_checks(self) -> None:
         """The checks of whole chains, as two tests have them."""

@@ -24,7 +24,13 @@ _ALIAS = re.compile(r'\bAS "?([a-z_]\w*)')
 _LISTED = re.compile(r"(?:ORDINALITY|generate_\w+\(.*?\)|unnest\(.*?\)) (?:AS )?\w+\(([a-z_][\w, ]*)\)")
 _SCHEMA = re.compile(r"([a-z_]\w*) (?:string|int|bigint|boolean|timestamp|binary)\b")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_OF_DATABASES = ("cdc_assets/resources/databases/", "cdc_assets/resources/rows/", "spark/dialects/", "spark/canonical/")
+_OF_DATABASES = (
+    "cdc_assets/clients/databases/",
+    "spark/values/canonical_forms.py",
+    "spark/values/column_forms.py",
+    "spark/values/hashing_dialects.py",
+    "spark/values/sql_dialects.py",
+)
 """Where a table's columns are always under their own names."""
 
 

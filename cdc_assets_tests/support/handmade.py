@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 
-from cdc_assets.stack.components.postgres import ensure_role
-from cdc_assets.stack.ports import HOST
+from cdc_assets.stack.components.postgres_server import ensure_role
+from cdc_assets.stack.loopback import HOST
 from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_source import NAME, LiveSource

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from cdc_assets.connectors.notifications import INCREMENTAL, INITIAL, Notification
-from cdc_assets.resources.kafka import Record
+from cdc_assets.capture.connectors.debezium_signals import INCREMENTAL, INITIAL, Notification
+from cdc_assets.clients.kafka import Record
 
 
 def said(kind: str, at_ms: int, table: str = "", rows: int = 0, status: str = "SUCCEEDED", of: str = "1") -> Notification:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from cdc_assets.stack.component_state import ComponentState, read_state
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.state import ComponentState, read_state
 
 # Addresses for all others: nothing of ours is started for these.
 ELSEWHERE = {

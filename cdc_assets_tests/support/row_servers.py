@@ -10,12 +10,9 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from cdc_assets.registry.unasked_source import UnaskedSource
-from cdc_assets.resources.rows.sql import Connection
-from spark.dialects.dialect import Dialect
-from spark.dialects.mysql import MySqlDialect
-from spark.dialects.oracle import OracleDialect
-from spark.dialects.sqlserver import SqlServerDialect
+from cdc_assets.clients.databases.row_pages import Connection
+from cdc_assets.registry.source_declaration import UnaskedSource
+from spark.values.sql_dialects import Dialect, MySqlDialect, OracleDialect, SqlServerDialect
 
 ROWS = [(f"c'{i % 7}", i // 7 - 3, None if i % 5 else f"%s {i}") for i in range(60)]
 

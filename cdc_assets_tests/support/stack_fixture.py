@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.stack import start
-from cdc_assets.stack.examples import load_examples
+from cdc_assets.stack import supervisor
+from cdc_assets.stack.component_plan import EXTERNAL, load
+from cdc_assets.stack.examples.example_sources import load_examples
 from cdc_assets.stack.home import Home, read_json
-from cdc_assets.stack.plan import EXTERNAL, load
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ def stack(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Iterat
     with tempfile.TemporaryDirectory(prefix="cdc-stack-") as folder:
         home = Home(Path(folder) / "home")
         with environment_of(home):
-            start.fetch_jars(start.missing_jars())
+            supervisor.fetch_jars(supervisor.missing_jars())
             try:
-                start.start(home)
-                start.wait_healthy(home, seen=lambda _: None)
+                supervisor.start(home)
+                supervisor.wait_healthy(home, seen=lambda _: None)
                 load_examples(load(home))
                 os.environ.update(RunningStack(home).environment)
                 yield RunningStack(home)
             finally:
-                start.stop(home, discard=True)
+                supervisor.stop(home, discard=True)

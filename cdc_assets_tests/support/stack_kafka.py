@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark.kafka.librdkafka import librdkafka
-from spark.kafka.login import KafkaLogin, read_login
+from spark.events.kafka_login import KafkaLogin, librdkafka, read_login
 
 
 def login_of(environment: Mapping[str, str], cluster: str) -> KafkaLogin:

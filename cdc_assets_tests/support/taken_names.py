@@ -6,12 +6,12 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases.cuts import SourceRows
+from cdc_assets.clients.databases.source_cut import SourceRows
+from cdc_assets.registry.field_types import TableId
 from cdc_assets_tests.support.given_names import whole_names
-from spark.dialects.hashing import BUCKETS
-from spark.reconcile.row_text import WHOLE, RowText
-from spark.schema.own_names import is_own_name
+from spark.proof.row_text import WHOLE, RowText
+from spark.silver.column_ledger import is_own_name
+from spark.values.sql_dialects import BUCKETS
 
 OF_OLD = (
     *(

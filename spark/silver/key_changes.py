@@ -19,16 +19,15 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from spark.delta.cluster import compute_once
-from spark.delta.conditions import all_of, any_of
-from spark.delta.identifiers import quote
-from spark.positions.source_kinds import write_of
-from spark.silver import quarantine
-from spark.silver.changes import key_slots
-from spark.silver.fold import POSITION, add_places, holds, lacking, of_keys, rest_slots
-from spark.silver.problems import MOVED, PROBLEM, problem_value
-from spark.silver.table import soft
+from spark.events.positions import write_of
+from spark.silver import quarantine_table
+from spark.silver.newest_event import POSITION, add_places, holds, lacking, of_keys, rest_slots
+from spark.silver.silver_table import keeps_deleted_rows
+from spark.silver.typed_changes import MOVED, PROBLEM, key_slots, problem_value
 from spark.specs import DELETED, META, SilverSpec
+from spark.table.identifiers import quote
+from spark.table.spark_plans import all_of, any_of
+from spark.table.spark_session import compute_once
 
 LOOKED_BACK = 8
 """Steps of a chain that are followed one by one before every moved row's keys are taken: each step is a job."""
@@ -51,7 +50,7 @@ def complete_creates(own: DataFrame, changes: DataFrame, spec: SilverSpec, *, ro
 
 def rows_as_events(rows: DataFrame, spec: SilverSpec, *, truncated: str | None) -> DataFrame:
     """The rows of the table as events of their positions; none that is gone."""
-    if soft(spec):
+    if keeps_deleted_rows(spec):
         rows = rows.where(~sf.coalesce(sf.col(DELETED), sf.lit(False)))
     if truncated is not None:
         rows = rows.where(sf.col(POSITION) > truncated)
@@ -69,12 +68,12 @@ def rows_as_events(rows: DataFrame, spec: SilverSpec, *, truncated: str | None) 
 
 def waiting(session: SparkSession, spec: SilverSpec, changes: DataFrame) -> DataFrame | None:
     """The places of the creates set aside, if a delete that one of them waits for is among the changes."""
-    if not quarantine.exists(session, spec):
+    if not quarantine_table.exists(session, spec):
         return None
-    held = quarantine.table(session, spec).where(f"error_class = '{MOVED}' AND dropped_at IS NULL")
-    writes = held.select(write_of(sf.col("position"), spec.connector).alias("write"))
+    creates = quarantine_table.table(session, spec).where(f"error_class = '{MOVED}' AND dropped_at IS NULL")
+    writes = creates.select(write_of(sf.col("position"), spec.connector).alias("write"))
     deletes = changes.where("_cdc_op = 'd' AND problem IS NULL").withColumn("write", write_of(sf.col(POSITION), spec.connector))
-    return None if deletes.join(sf.broadcast(writes), "write", "left_semi").isEmpty() else held
+    return None if deletes.join(sf.broadcast(writes), "write", "left_semi").isEmpty() else creates
 
 
 def waiting_writes(own: DataFrame, done: DataFrame, known: Sequence[str], spec: SilverSpec) -> tuple[str, ...]:
@@ -104,8 +103,8 @@ def follow_moves(keys: DataFrame, changes: DataFrame, spec: SilverSpec) -> DataF
     while True:
         more = pairs.select(*[sf.col(f"n_{k}").alias(k) for k in slots], *[sf.col(f"o_{k}") for k in slots])
         same = all_of([sf.col(f"o_{k}").eqNullSafe(sf.col(f"k_{k}")) for k in slots])
-        known = keys.select(*[sf.col(k).alias(f"k_{k}") for k in slots])
-        grown = keys.unionByName(more.join(known, same, "left_semi").select(*slots)).distinct().transform(compute_once)
+        key_frame = keys.select(*[sf.col(k).alias(f"k_{k}") for k in slots])
+        grown = keys.unionByName(more.join(key_frame, same, "left_semi").select(*slots)).distinct().transform(compute_once)
         before, known_keys = known_keys, grown.count()
         if known_keys == before:
             return keys
@@ -125,19 +124,19 @@ def _sources(own: DataFrame, pairs: DataFrame, spec: SilverSpec) -> DataFrame:
     """The keys whose rows the lacking creates of `own` may need, directly or through other creates."""
     slots = key_slots(spec)
     writes = own.where(lacking()).select(write_of(sf.col(POSITION), spec.connector).alias("write")).distinct()
-    found = pairs.join(writes, "write", "left_semi").transform(compute_once)
-    size = found.count()
+    chain = pairs.join(writes, "write", "left_semi").transform(compute_once)
+    size = chain.count()
     for _ in range(LOOKED_BACK):
         same = all_of([sf.col(f"p.n_{k}").eqNullSafe(sf.col(f"f.o_{k}")) for k in slots])
-        more = pairs.alias("p").join(found.alias("f"), same, "left_semi")
-        grown = found.unionByName(more).distinct().transform(compute_once)
+        more = pairs.alias("p").join(chain.alias("f"), same, "left_semi")
+        grown = chain.unionByName(more).distinct().transform(compute_once)
         before, size = size, grown.count()
         if size == before:
             break
-        found = grown
+        chain = grown
     else:
-        found = pairs
-    return found.select(*[sf.col(f"o_{k}").alias(k) for k in slots]).distinct()
+        chain = pairs
+    return chain.select(*[sf.col(f"o_{k}").alias(k) for k in slots]).distinct()
 
 
 def _before_deletes(seen: DataFrame, pairs: DataFrame, spec: SilverSpec) -> DataFrame:

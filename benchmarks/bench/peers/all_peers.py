@@ -10,7 +10,7 @@ from benchmarks.bench.peers.delta_rs import DeltaRs
 from benchmarks.bench.peers.peer import Peer
 from benchmarks.bench.peers.spark_peers import ForeachBatch, IcebergMerge, SparkDriver
 from benchmarks.bench.stack import BenchStack
-from cdc_assets.resources.platform import Platform
+from cdc_assets.clients.platform import Platform
 
 
 @contextmanager

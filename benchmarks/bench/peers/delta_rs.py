@@ -11,8 +11,8 @@ from typing_extensions import override
 
 from benchmarks.bench.peers.peer import NewRecords, Peer, PeerTable
 from benchmarks.bench.totals import read_totals
-from cdc_assets.errors import BenchError
-from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.clients.kafka import KafkaCluster
+from cdc_assets.registry.errors import BenchError
 
 if TYPE_CHECKING:
     import pyarrow as pa

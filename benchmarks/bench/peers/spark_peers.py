@@ -16,15 +16,13 @@ from typing_extensions import override
 from benchmarks.bench.idle_cost import cpu_seconds
 from benchmarks.bench.peers.peer import NewRecords, Peer, PeerTable
 from benchmarks.bench.peers.spark_driver import CATALOG
-from cdc_assets.errors import BenchError
-from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.clients.kafka import KafkaCluster
+from cdc_assets.registry.errors import BenchError
+from cdc_assets.stack.components.spark_cluster import OF_CONNECT, submit_environment
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.jars.download import cache_folder, download, missing
-from cdc_assets.stack.jars.lockfile import read_lock
-from cdc_assets.stack.jars.maven_mirror import repository
-from cdc_assets.stack.jars.sets import ICEBERG
-from cdc_assets.stack.ports import HOST
-from cdc_assets.stack.spark_submit import OF_CONNECT, submit_environment
+from cdc_assets.stack.jars.jar_sets import ICEBERG
+from cdc_assets.stack.jars.locked_jars import cache_folder, download, missing, read_lock, repository
+from cdc_assets.stack.loopback import HOST
 
 _ENDS_WITHIN = 30.0
 
@@ -154,7 +152,7 @@ class _SparkPeer(Peer):
 
     def read_options(self, records: NewRecords) -> dict[str, str]:
         """What Spark's Kafka source is told: exactly the records, by the options that this product reads with."""
-        from spark.kafka.offset_ranges import read_options
+        from spark.events.offset_ranges import read_options
         from spark.specs import BronzeSpec, TopicRange
 
         topic = TopicRange(records.table.name, records.table.topic, records.topic_id, 0, dict(records.ranges))
@@ -187,7 +185,7 @@ class ForeachBatch(_SparkPeer):
 
     @override
     def read_options(self, records: NewRecords) -> dict[str, str]:
-        from spark.kafka.login import read_login
+        from spark.events.kafka_login import read_login
 
         login = read_login(self.kafka.login).spark_options() if self.kafka.login else {}
         own = {"kafka.bootstrap.servers": self.kafka.bootstrap, "subscribe": records.table.topic}

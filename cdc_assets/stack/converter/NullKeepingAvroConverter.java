@@ -11,7 +11,7 @@ import org.apache.kafka.connect.errors.ConnectException;
  *
  * Its own way is to write the default value of a nullable column in place of a NULL, and a reader cannot tell the two apart. It
  * has a switch against that, as Confluent's has (ignore.default.for.nullables), and no setting that turns it.
- * docs/adr/0101-own-connectors-in-avro.md
+ * docs/adr/archive/0101-own-connectors-in-avro.md
  */
 public final class NullKeepingAvroConverter extends AvroConverter<Object> {
     @Override

@@ -1,1 +1,1 @@
-"""Jars of the Java components: declared in `sets.py`, locked in `jars.lock.toml`, fetched once into a cache."""
+"""Jars of the Java components: declared in `jar_sets.py`, locked in `jars.lock.toml`, fetched once into a cache."""

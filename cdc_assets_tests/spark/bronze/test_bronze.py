@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_assets.backup import backup_table, verify_backup
-from cdc_assets.defs.assets.specs import table_spec
+from cdc_assets.backup.backup_copy import backup_table
+from cdc_assets.backup.verification import verify_backup
+from cdc_assets.clients.object_store import open_store
+from cdc_assets.defs.asset_specs import table_spec
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.topic_source import TopicSource
-from cdc_assets.resources.object_store import open_store
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.committed import committed
 from cdc_assets_tests.support.lake.copies import plant_copies
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.lake.topics import Broker
-from spark.bronze import job as by_spark
-from spark.delta.log import fold_history
-from spark.delta.topic_commits import Past
+from spark.bronze import append_job as by_spark
+from spark.bronze import small_append as bronze
 from spark.errors import RangeGapError, RangeLostError, SpecError, TopicChangedError
-from spark.small_batches import job as bronze
 from spark.specs import BronzeSpec, JobResult, TopicRange
+from spark.table.commit_history import fold_history
+from spark.table.topic_commits import Past
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +54,7 @@ def test_only_committed_records_with_their_bytes(session: SparkSession, broker: 
     broker.transaction(topic, ['{"op":"c"}', "no json \N{SNOWMAN}"])
     broker.transaction(topic, ["aborted"], end="abort")
     broker.transaction(topic, ["second"])
-    result = bronze.run(session, spec(broker, path, broker.range(topic)))
+    result = bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
     found = rows(path)
     assert [row["value"].decode() for row in found] == ['{"op":"c"}', "no json \N{SNOWMAN}", "second"]
     assert [row["offset"] for row in found] == [0, 1, 5]
@@ -76,21 +77,21 @@ def test_the_same_range_twice_adds_nothing(session: SparkSession, broker: Broker
     topic = broker.topic()
     broker.transaction(topic, ["a", "b"])
     asked = broker.range(topic)
-    bronze.run(session, spec(broker, path, asked))
-    again = bronze.run(session, spec(broker, path, asked))
+    bronze.append_small_batch(session, spec(broker, path, asked))
+    again = bronze.append_small_batch(session, spec(broker, path, asked))
     assert (again.version, again.rows_inserted, len(rows(path))) == (None, 0, 2)
     broker.transaction(topic, ["c"])
-    more = bronze.run(session, spec(broker, path, broker.range(topic)))
+    more = bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
     assert (more.rows_inserted, len(rows(path))) == (1, 3)
 
 
 def test_a_range_of_markers_only_moves_on(session: SparkSession, broker: Broker, path: str) -> None:
     topic = broker.topic()
     broker.transaction(topic, ["a"])
-    bronze.run(session, spec(broker, path, broker.range(topic)))
+    bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
     before = broker.last_stable(topic)
     broker.transaction(topic, ["never"], end="abort")
-    result = bronze.run(session, spec(broker, path, broker.range(topic, before)))
+    result = bronze.append_small_batch(session, spec(broker, path, broker.range(topic, before)))
     assert (result.rows_inserted, result.version) == (0, 1)
     assert committed(path).topics[topic].positions == {0: broker.last_stable(topic)}
 
@@ -99,7 +100,7 @@ def test_many_topics_in_one_commit(session: SparkSession, broker: Broker, path: 
     topics = [broker.topic() for _ in range(4)]
     for number, topic in enumerate(topics[:3]):
         broker.transaction(topic, ["x"] * (number + 1))
-    result = bronze.run(session, spec(broker, path, *[broker.range(topic) for topic in topics]))
+    result = bronze.append_small_batch(session, spec(broker, path, *[broker.range(topic) for topic in topics]))
     assert (result.version, result.rows_inserted) == (0, 6)
     state = committed(path).topics
     assert [state[topic].records for topic in topics] == [1, 2, 3, 0]
@@ -110,7 +111,7 @@ def test_topics_compressed_by_every_codec(session: SparkSession, broker: Broker,
     topics = {codec: broker.topic() for codec in ("gzip", "snappy", "lz4", "zstd")}
     for codec, topic in topics.items():
         broker.send(topic, [(None, value) for value in values], codec=codec)
-    bronze.run(session, spec(broker, path, *[broker.range(topic) for topic in topics.values()]))
+    bronze.append_small_batch(session, spec(broker, path, *[broker.range(topic) for topic in topics.values()]))
     found = rows(path)
     assert {topic: [r["value"].decode() for r in found if r["topic"] == topic] for topic in topics.values()} == dict.fromkeys(
         topics.values(), values
@@ -121,13 +122,13 @@ def test_an_open_transaction_holds_the_range_end_back(session: SparkSession, bro
     topic = broker.topic()
     broker.transaction(topic, ["a"])
     producer = broker.transaction(topic, ["undecided"], end="open")
-    bronze.run(session, spec(broker, path, broker.range(topic)))
+    bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
     assert [row["value"] for row in rows(path)] == [b"a"]
     beyond = broker.range(topic, end=broker.last_stable(topic) + 1)
     with pytest.raises(RangeLostError, match=rf"{topic} partition 0 offsets 2\.\.2.*last stable offset"):
-        bronze.run(session, spec(broker, path, beyond, **{"kafkaConsumer.pollTimeoutMs": "2000"}))
+        bronze.append_small_batch(session, spec(broker, path, beyond, **{"kafkaConsumer.pollTimeoutMs": "2000"}))
     broker.commit(producer, topic)
-    bronze.run(session, spec(broker, path, broker.range(topic)))
+    bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
     assert sorted(row["value"] for row in rows(path)) == [b"a", b"undecided"]
 
 
@@ -137,7 +138,7 @@ def test_records_that_are_gone_are_named(session: SparkSession, broker: Broker, 
     broker.transaction(topic, ["a", "b", "c", "d", "e"])
     broker.delete_before(topic, kept_from)
     with pytest.raises(RangeLostError, match=rf"{topic} partition 0 offsets 0\.\.5"):
-        bronze.run(session, spec(broker, path, broker.range(topic)))
+        bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
     assert not Path(path, "_delta_log").exists()
 
 
@@ -169,14 +170,14 @@ def test_each_row_says_its_epoch_and_the_backup_follows(session: SparkSession, t
 def test_a_hole_another_topic_and_own_options_are_refused(session: SparkSession, broker: Broker, path: str) -> None:
     topic = broker.topic()
     broker.transaction(topic, ["a", "b"])
-    bronze.run(session, spec(broker, path, broker.range(topic)))
+    bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
     with pytest.raises(RangeGapError, match=rf"{topic} partition 0.*offset 5.*up to 3.*offsets 3\.\.4 would be lost"):
-        bronze.run(session, spec(broker, path, broker.range(topic, 5, 9)))
+        bronze.append_small_batch(session, spec(broker, path, broker.range(topic, 5, 9)))
     other = TopicRange("t", topic, "id-2", 0, {0: (0, 3)})
     with pytest.raises(TopicChangedError, match=r"recreated: its id is id-2, bronze has committed id-1"):
-        bronze.run(session, spec(broker, path, other))
+        bronze.append_small_batch(session, spec(broker, path, other))
     with pytest.raises(SpecError, match="failOnDataLoss"):
-        bronze.run(session, spec(broker, path, broker.range(topic, 3, 9), failOnDataLoss="false"))
+        bronze.append_small_batch(session, spec(broker, path, broker.range(topic, 3, 9), failOnDataLoss="false"))
 
 
 def test_killed_after_the_commit(remote: str, session: SparkSession, broker: Broker, path: str, tmp_path: Path) -> None:
@@ -186,7 +187,7 @@ def test_killed_after_the_commit(remote: str, session: SparkSession, broker: Bro
     (tmp_path / "spec.json").write_text(asked.to_json())
     # The job's process dies when it looks for its commit, the first thing that it does once Delta has it.
     code = (
-        "import os, signal, sys; from spark import __main__; from spark.bronze import job as bronze\n"
+        "import os, signal, sys; from spark import __main__; from spark.bronze import append_job as bronze\n"
         "bronze.commit_of = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
         "sys.exit(__main__.main(sys.argv[1:]))"
     )
@@ -228,7 +229,7 @@ def test_a_write_that_outlived_its_job_is_taken_out_again(session: SparkSession,
 _AS_FAR_AS = """
 import sys, time
 from spark import __main__
-from spark.bronze import job as bronze
+from spark.bronze import append_job as bronze
 
 def stop(*arguments, **named):
     print("here", flush=True)
@@ -269,10 +270,10 @@ def test_killed_while_writing(remote: str, session: SparkSession, broker: Broker
     # The server goes on with what the dead client had asked for. Where that is committed after this job's own append, the
     # next job takes it out (bronze_overlap).
     until = time.monotonic() + 300
-    bronze.run(session, asked)
+    bronze.append_small_batch(session, asked)
     while (found := len(rows(path))) != 2000:
         assert time.monotonic() < until, f"{found} rows"
-        bronze.run(session, asked)
+        bronze.append_small_batch(session, asked)
 
 
 def test_the_command_line_says_why_it_failed(remote: str, broker: Broker, path: str, tmp_path: Path) -> None:

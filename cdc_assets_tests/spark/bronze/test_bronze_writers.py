@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_assets.backup import verify_backup
-from cdc_assets.resources.delta_log import bronze_committed
-from cdc_assets.resources.object_store import open_store
-from cdc_assets.resources.platform import Platform
+from cdc_assets.backup.verification import verify_backup
+from cdc_assets.clients.delta_log import bronze_committed
+from cdc_assets.clients.object_store import open_store
+from cdc_assets.clients.platform import Platform
 from cdc_assets_tests.support.lake.bronze_writers import Feed, Meeting, offsets
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.copies import plant_copies

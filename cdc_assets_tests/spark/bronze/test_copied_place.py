@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from cdc_assets.errors import RestoreError
-from cdc_assets.resources.kafka import KafkaCluster
-from cdc_assets.restore.copied_place import last_copied
+from cdc_assets.clients.kafka import KafkaCluster
+from cdc_assets.recovery.lost_topics import last_copied
+from cdc_assets.registry.errors import RestoreError
 
 Sent = tuple[str, int]
 # Of now, or retention would remove them.

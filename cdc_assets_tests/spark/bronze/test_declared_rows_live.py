@@ -11,7 +11,7 @@ import pytest
 import yaml
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from cdc_assets.defs.checks.volumetry import build_volumetry_checks, check_key
+from cdc_assets.defs.volumetry_checks import build_volumetry_checks, check_key
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain

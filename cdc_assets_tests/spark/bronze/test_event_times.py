@@ -39,7 +39,7 @@ SENT: dict[str, list[tuple[Any, dt.datetime]]] = {
 
 
 def test_each_form(session: SparkSession) -> None:
-    from spark.bronze.drafts import drafts
+    from spark.bronze.batch_records import drafts
 
     topics = {f"t{number}": [Sent(value) for value, _ in sent] for number, sent in enumerate(SENT.values())}
     topics["plain"] = [Sent({"at": "2024-02-29T12:00:00.5Z"})]
@@ -55,7 +55,7 @@ def test_each_form(session: SparkSession) -> None:
 
 
 def test_another_form_is_refused(session: SparkSession) -> None:
-    from spark.bronze.drafts import drafts
+    from spark.bronze.batch_records import drafts
 
     wrong = TopicRange("t", "t", "id", 0, {0: (0, 1)}, "json", "topic", event_time="minutes:at")
     with pytest.raises(SpecError, match="'minutes:at' is not form:path"):

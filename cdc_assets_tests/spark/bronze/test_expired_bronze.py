@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 from typing_extensions import override
 
-from cdc_assets import names
-from cdc_assets.backup import backup_table, verify_backup
-from cdc_assets.backup.batch_form import BatchForm
-from cdc_assets.connectors.unchanged_value import PUBLIC as GAP
-from cdc_assets.errors import RestoreError
-from cdc_assets.maintenance.maintain_source import maintain_source
-from cdc_assets.registry.models import Source
-from cdc_assets.resources.delta_log import bronze_committed, bronze_floors, bronze_rows
-from cdc_assets.resources.platform import Platform
-from cdc_assets.resources.spark import SparkSessions
-from cdc_assets.restore.old_records import find_old_records
-from cdc_assets.restore.past_records import bring_back
-from cdc_assets_tests.restore.object_damage import flip
-from cdc_assets_tests.restore.original import quietly
+from cdc_assets.backup.backup_copy import BatchForm, backup_table
+from cdc_assets.backup.verification import verify_backup
+from cdc_assets.capture.connectors.setting_overrides import PUBLIC as GAP
+from cdc_assets.clients.delta_log import bronze_committed, bronze_floors, bronze_rows
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.spark_sessions import SparkSessions
+from cdc_assets.recovery.maintenance import maintain_source
+from cdc_assets.recovery.old_bronze_records import find_old_records
+from cdc_assets.recovery.past_records import bring_back
+from cdc_assets.registry import names
+from cdc_assets.registry.errors import RestoreError
+from cdc_assets.registry.source_declaration import Source
+from cdc_assets_tests.recovery.object_damage import flip
+from cdc_assets_tests.recovery.original import quietly
 from cdc_assets_tests.support.declared import declare_source
 from cdc_assets_tests.support.histories.acts import play, random_steps
 from cdc_assets_tests.support.lake.capture import Record
@@ -36,11 +37,11 @@ from cdc_assets_tests.support.lake.ledger_records import ledger_spec
 from cdc_assets_tests.support.lake.ledger_records import told as counted
 from cdc_assets_tests.support.lake.replayed import told
 from spark.errors import BronzeExpiredError
-from spark.history import job as history
-from spark.ledger import job as ledger
-from spark.replay import job as replay
-from spark.replay.replay_spec import ReplaySpec
+from spark.proof import ledger_job as ledger
+from spark.silver import history_job as history
 from spark.specs import SilverSpec
+from spark.upkeep import replay_job as replay
+from spark.upkeep.replay_spec import ReplaySpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,7 +72,7 @@ class OneSession(SparkSessions):
 
 
 @dataclass
-class Chain:
+class OwnChain:
     """A table from bronze to ledger. `expires`: bronze keeps only what the backup lacks, or somebody has still to read."""
 
     session: SparkSession
@@ -101,7 +102,7 @@ class Chain:
     def _bring_back(self, error: BronzeExpiredError) -> bool:
         self.brought += 1
         assert (error.source, error.table) == ("source", "t")
-        return bring_back(self.platform, self.source, self.source.tables[0], quietly) is not None
+        return bring_back(Chain(self.platform, self.source), self.source.tables[0], quietly) is not None
 
     @property
     def history(self) -> SilverSpec:
@@ -133,7 +134,9 @@ class Chain:
         backup_table(store, source="source", table="t", bronze_path=bronze, form=BatchForm(max_records=20))
         self.days += 1
         now = BEGIN + self.days * DAY
-        ((_, done),) = maintain_source(self.platform, self.source, ["bronze/source"], lambda p, s: find_old_records(p, s, now))
+        ((_, done),) = maintain_source(
+            Chain(self.platform, self.source), ["bronze/source"], lambda chain: find_old_records(chain, now)
+        )
         assert done.given_up == {}
         self.expired += done.rows_removed
         assert verify_backup(store, source="source", table="t", bronze_path=bronze).ok
@@ -160,16 +163,16 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
 
 
 @pytest.fixture
-def thin(session: SparkSession, tmp_path: Path, source: Source) -> Chain:
-    return Chain(session, tmp_path / "thin", source, expires=True)
+def thin(session: SparkSession, tmp_path: Path, source: Source) -> OwnChain:
+    return OwnChain(session, tmp_path / "thin", source, expires=True)
 
 
 @pytest.mark.all
 @pytest.mark.parametrize("seed", [7, *range(100, 112)])
-def test_it_makes_the_same(session: SparkSession, tmp_path: Path, source: Source, thin: Chain, seed: int) -> None:
+def test_it_makes_the_same(session: SparkSession, tmp_path: Path, source: Source, thin: OwnChain, seed: int) -> None:
     """Replays of a connector, snapshots and moved keys included: late events ask for what is gone."""
     choice = random.Random(seed)
-    whole = Chain(session, tmp_path / "whole", source, expires=False)
+    whole = OwnChain(session, tmp_path / "whole", source, expires=False)
     worlds = [play(random_steps(choice), first_key=100 * number) for number in range(3)]
     for partition, (_, connector) in enumerate(worlds):
         for chain in (thin, whole):
@@ -194,11 +197,11 @@ def test_it_makes_the_same(session: SparkSession, tmp_path: Path, source: Source
     assert thin.told() == whole.told()
 
 
-def _rows_left(chain: Chain) -> int:
+def _rows_left(chain: OwnChain) -> int:
     return len(rows(chain.lake.bronze_path))
 
 
-def _make_again(chain: Chain) -> None:
+def _make_again(chain: OwnChain) -> None:
     """A replay of both tables, a proof of the history, and the ledger counted anew."""
     asked = ReplaySpec(chain.spec, chain.history, str(chain.root / "replay" / "once"))
     prepared = chain.run(replay.prepare, asked)
@@ -215,7 +218,7 @@ def _rows(start: int, count: int) -> list[Record]:
 def test_a_late_event_above_all_that_is_gone_asks_for_nothing(session: SparkSession, tmp_path: Path, source: Source) -> None:
     """Silver and the ledger find all in the log; an event from below asks for the rest."""
     table = source.tables[0].model_copy(update={"history": "scd1"})
-    thin = Chain(session, tmp_path / "thin", source.model_copy(update={"tables": (table,)}), expires=True, has_history=False)
+    thin = OwnChain(session, tmp_path / "thin", source.model_copy(update={"tables": (table,)}), expires=True, has_history=False)
     thin.lake.put("t", *_rows(0, 30))
     thin.step({0: 30})
     thin.back_up_and_expire()
@@ -237,7 +240,7 @@ def test_a_late_event_above_all_that_is_gone_asks_for_nothing(session: SparkSess
 
 
 @pytest.mark.all
-def test_a_damaged_object_stops_who_asks_for_it(thin: Chain, source: Source, tmp_path: Path) -> None:
+def test_a_damaged_object_stops_who_asks_for_it(thin: OwnChain, source: Source, tmp_path: Path) -> None:
     """Silver, history and ledger stay as they are, and the object is named."""
     thin.lake.put("t", *_rows(0, 30))
     thin.step({0: 30})
@@ -259,7 +262,7 @@ def test_a_damaged_object_stops_who_asks_for_it(thin: Chain, source: Source, tmp
 
 
 @pytest.mark.all
-def test_without_a_way_back_it_says_the_command(thin: Chain, session: SparkSession) -> None:
+def test_without_a_way_back_it_says_the_command(thin: OwnChain, session: SparkSession) -> None:
     """As whoever submits a job himself has it."""
     thin.lake.put("t", *_rows(0, 10))
     thin.step({0: 10})

@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets import names
-from cdc_assets.registry.models import Source
-from cdc_assets.resources.object_store import ObjectStore
-from cdc_assets.resources.platform import Platform
-from cdc_assets.restore.past_records import bring_back
+from cdc_assets.clients.object_store import ObjectStore
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.recovery.past_records import bring_back
+from cdc_assets.registry import names
+from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.backup.conftest import store as store
-from cdc_assets_tests.restore.epoch_bronze import expire_bronze, given
-from cdc_assets_tests.restore.epoch_bronze import original as original
-from cdc_assets_tests.restore.epoch_bronze import shop as shop
-from cdc_assets_tests.restore.epoch_history import EpochHistory, grow
-from cdc_assets_tests.restore.original import Original, quietly
+from cdc_assets_tests.recovery.epoch_bronze import expire_bronze, given
+from cdc_assets_tests.recovery.epoch_bronze import original as original
+from cdc_assets_tests.recovery.epoch_bronze import shop as shop
+from cdc_assets_tests.recovery.epoch_history import EpochHistory, grow
+from cdc_assets_tests.recovery.original import Original, quietly
 from cdc_assets_tests.support.lake.lake import ID_V, Lake
-from spark.bronze.held import all_rows
+from spark.bronze.change_log import all_rows
 from spark.errors import BronzeExpiredError
 from spark.specs import SilverSpec
 
@@ -57,7 +58,7 @@ def test_rows_of_kept_epochs_are_all_there(
     history.expire(**given(history))
     with pytest.raises(BronzeExpiredError, match="the first 1650 records of .* are not brought back"):
         places(session, spec)
-    bring_back(Platform(), shop, shop.table("orders"), quietly)
+    bring_back(Chain(Platform(), shop), shop.table("orders"), quietly)
     assert places(session, spec) == wanted
     DeltaTable(spec.past).delete("offset = 800")
     with pytest.raises(BronzeExpiredError, match="the first 650 records of .* are gone, and .* holds 649 of them"):
@@ -79,5 +80,5 @@ def test_of_earlier_epochs_alone_nothing_is_asked(
     history.day = 60
     history.expire(**given(history))
     spec = spec_of(session, tmp_path, shop, original)
-    bring_back(Platform(), shop, shop.table("orders"), quietly)
+    bring_back(Chain(Platform(), shop), shop.table("orders"), quietly)
     assert places(session, spec) == {(1, 0, offset) for offset in range(700, 1000)}

@@ -11,22 +11,21 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from cdc_assets import names
-from cdc_assets.backup import BatchForm, backup_table
-from cdc_assets.backup.verify import verify_backup
-from cdc_assets.bronze.append import append, look
-from cdc_assets.errors import IncarnationError
-from cdc_assets.failover.epochs import apply_on_gap, open_epoch
-from cdc_assets.identity import postgresql as watch
-from cdc_assets.ledger.balance import hops
-from cdc_assets.ledger.count import count_events
-from cdc_assets.ledger.read import places, read_windows
+from cdc_assets.backup.backup_copy import BatchForm, backup_table
+from cdc_assets.backup.verification import verify_backup
+from cdc_assets.capture.incarnations import postgresql_incarnation as watch
+from cdc_assets.chain.bronze_append import append, look
+from cdc_assets.chain.new_epoch import apply_on_gap, open_epoch
+from cdc_assets.clients.delta_log import bronze_committed
+from cdc_assets.clients.object_store import open_store
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.proof.event_ledger import count_events, hops, places, read_windows
+from cdc_assets.proof.volumetry import measure_transport
+from cdc_assets.registry import names
 from cdc_assets.registry.backup_store import BackupStore
-from cdc_assets.resources.delta_log import bronze_committed
-from cdc_assets.resources.object_store import open_store
-from cdc_assets.stack.components.postgres import SUPERUSER
-from cdc_assets.stack.ports import HOST
-from cdc_assets.volumetry.measure import measure_transport
+from cdc_assets.registry.errors import IncarnationError
+from cdc_assets.stack.components.postgres_server import SUPERUSER
+from cdc_assets.stack.loopback import HOST
 from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.live.live_source import NAME, LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
@@ -48,7 +47,7 @@ def server(live: LiveSource, tmp_path: Path) -> Iterator[OwnServer]:
 
 
 @dataclass
-class Chain:
+class OwnChain:
     """The small chain, through what the assets call."""
 
     live: LiveSource
@@ -62,7 +61,7 @@ class Chain:
         self.live.connect.wait_running(names.connector_name(source))
         self.live.delivered()
         self.small._copier.copy()
-        append(platform, source, look(platform, source, source.tables), "test", print)
+        append(Chain(platform, source), look(Chain(platform, source), source.tables), "test", print)
         self.small.fold()
         self.backup()
         return self.silver()
@@ -83,7 +82,7 @@ class Chain:
         return [{"id": row[0], "v": row[1]} for row in found]
 
     def look(self) -> watch.IdentityLook:
-        return watch.look_and_note(self.small.platform, self.small.source)
+        return watch.look_and_note(Chain(self.small.platform, self.small.source))
 
     def everything_balances(self, epochs: int) -> None:
         """Topic = mirror = bronze, the backup of all epochs, the ledger, and rows at a cut."""
@@ -92,14 +91,14 @@ class Chain:
         committed = bronze_committed(bronze)
         assert committed is not None
         assert [past.epoch for past in committed.topics[topic].earlier] == list(range(epochs))
-        transport = measure_transport(platform, source, source.tables, previous={})["account"]
+        transport = measure_transport(Chain(platform, source), source.tables, previous={})["account"]
         assert transport.equal, transport  # type: ignore[union-attr]
         report = verify_backup(self.store, source=source.name, table="account", bronze_path=bronze, deep=True)
         assert (report.differences, report.unfinished, report.behind) == ((), (), 0)
         assert report.records == committed.topics[topic].topic_records
         folders = {item.key.rsplit("/", 1)[-1].split("+")[1] for item in self.store.list(source.name + "/") if "+" in item.key}
         assert folders == {str(epoch) for epoch in range(epochs + 1)}
-        count_events(platform, source, source.tables)
+        count_events(Chain(platform, source), source.tables)
         place = places(platform.lake, source).get("account")
         assert place is not None
         # By day: the chain's copier does not keep the records' times, by which tombstones are placed.
@@ -110,7 +109,9 @@ class Chain:
 
 
 @pytest.fixture
-def chain(live: LiveSource, server: OwnServer, remote: str, session: SparkSession, tmp_path: Path, case: str) -> Iterator[Chain]:
+def chain(
+    live: LiveSource, server: OwnServer, remote: str, session: SparkSession, tmp_path: Path, case: str
+) -> Iterator[OwnChain]:
     server.run(
         "CREATE TABLE account (id int PRIMARY KEY, v text)",
         "INSERT INTO account SELECT i, 'first' FROM generate_series(1, 900) i",
@@ -119,7 +120,7 @@ def chain(live: LiveSource, server: OwnServer, remote: str, session: SparkSessio
     store.create_bucket()
     own = replace(live, postgres=server.postgres, name=case)
     with small_chain(own, remote, session, tmp_path / "lake", ["public.account"]) as small:
-        chain = Chain(own, server, small, store)
+        chain = OwnChain(own, server, small, store)
         chain.backup()
         assert chain.look().verdict.kind == "same"
         yield chain
@@ -134,7 +135,7 @@ def change(server: OwnServer, word: str) -> None:
     )
 
 
-def restored_data_directory(chain: Chain, tmp_path: Path) -> None:
+def restored_data_directory(chain: OwnChain, tmp_path: Path) -> None:
     """What the restore undid leaves silver, and stays in bronze and backup."""
     server = chain.server
     server.copy(tmp_path / "kept")
@@ -154,11 +155,11 @@ def restored_data_directory(chain: Chain, tmp_path: Path) -> None:
     assert "the witness written at the last look" in found.verdict.reason
     platform, source = chain.small.platform, chain.small.source
     with pytest.raises(IncarnationError, match=f"cdc repair source {source.name}"):
-        apply_on_gap(platform, source, print)
+        apply_on_gap(Chain(platform, source), print)
     state = chain.live.connect.status(names.connector_name(source))
     assert state is not None
     assert state.state == "STOPPED"
-    epochs = open_epoch(platform, source, found.verdict.reason, print)
+    epochs = open_epoch(Chain(platform, source), found.verdict.reason, print)
     assert set(epochs.values()) == {1}
     chain.small.fold()
     assert chain.silver() == chain.rows()
@@ -168,7 +169,7 @@ def restored_data_directory(chain: Chain, tmp_path: Path) -> None:
     chain.everything_balances(epochs=1)
 
 
-def promoted_standby(chain: Chain, slot: str) -> None:
+def promoted_standby(chain: OwnChain, slot: str) -> None:
     """With its failover slot the connector goes on, in the same epoch; without it everything is read again in a new one."""
     server, source = chain.server, chain.small.source
     with standby(server, slots=True) as place:
@@ -191,12 +192,12 @@ def promoted_standby(chain: Chain, slot: str) -> None:
     platform = chain.small.platform
     if slot == "kept":
         assert chain.look().verdict.kind == "continued"
-        assert apply_on_gap(platform, source, print) == {}
+        assert apply_on_gap(Chain(platform, source), print) == {}
         chain.live.connect.wait_running(names.connector_name(source))
     else:
         found = chain.look()
         assert "on timeline 2" in found.verdict.reason
-        assert set(open_epoch(platform, source, found.verdict.reason, print).values()) == {1}
+        assert set(open_epoch(Chain(platform, source), found.verdict.reason, print).values()) == {1}
     assert chain.advance() == chain.rows()
     assert chain.look().verdict.kind == "same"
     chain.everything_balances(epochs=int(slot == "lost"))
@@ -210,5 +211,5 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_silver_is_what_the_server_is_then(chain: Chain, case: str, tmp_path: Path) -> None:
+def test_silver_is_what_the_server_is_then(chain: OwnChain, case: str, tmp_path: Path) -> None:
     CASES[case](chain, tmp_path)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets.resources.delta_log import bronze_committed
+from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets_tests.support.lake.lake import rows
 from cdc_assets_tests.support.lake.topics import Broker
-from spark.bronze import job as by_spark
-from spark.delta.commits import parse
-from spark.delta.local_log import newest_commits
-from spark.kinds.record_marks import ANCHOR_HEADER
-from spark.small_batches import job as small
+from spark.bronze import append_job as by_spark
+from spark.bronze import small_append as small
+from spark.record_formats import ANCHOR_HEADER
 from spark.specs import BronzeSpec, JobResult, TopicRange
+from spark.table.commit_metadata import parse
+from spark.table.transaction_log import newest_commits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,7 +97,9 @@ def test_the_same_rows_and_the_same_commit(
     for path in paths:
         run(path, end=False, writer=by_spark.run)
     first = run(paths[0], end=True, writer=by_spark.run)
-    outcome = small.append(session, BronzeSpec(paths[1], kafka, tuple(ranges(broker, topics, end=True)), uuid.uuid4().hex))
+    outcome = small.append_by_tasks(
+        session, BronzeSpec(paths[1], kafka, tuple(ranges(broker, topics, end=True)), uuid.uuid4().hex)
+    )
     second = outcome.result
     assert second is not None, outcome.left
     order = ("topic", "partition", "offset")
@@ -106,14 +108,14 @@ def test_the_same_rows_and_the_same_commit(
     assert said(paths[1]) == said(paths[0])
     assert (second.by_op, second.ranges, second.version) == (first.by_op, first.ranges, first.version)
     anew = str(tmp_path / "anew")
-    outcome = small.append(session, BronzeSpec(anew, kafka, tuple(ranges(broker, topics, end=True)), "anew"))
+    outcome = small.append_by_tasks(session, BronzeSpec(anew, kafka, tuple(ranges(broker, topics, end=True)), "anew"))
     assert outcome.result is not None, outcome.left
     assert sorted(rows(anew), key=lambda row: [row[name] for name in order]) == one
     made, other_made = (session.read.format("delta").load(path).schema for path in (anew, paths[0]))
     assert [(f.name, f.dataType) for f in made] == [(f.name, f.dataType) for f in other_made]
     assert DeltaTable(anew).metadata().configuration == DeltaTable(paths[0]).metadata().configuration
     again = BronzeSpec(paths[1], kafka, tuple(ranges(broker, topics, end=True)), "again")
-    outcome = small.append(session, again)
+    outcome = small.append_by_tasks(session, again)
     assert outcome.result is not None
     assert [outcome.result.version, by_spark.run(session, again).version] == [None, None]
     assert session.read.format("delta").load(paths[1]).count() == len(one)
@@ -136,10 +138,10 @@ def test_a_record_that_spark_has_to_look_at(session: SparkSession, kafka: str, t
     broker.transaction(topic, ['{"op":"c"}', value])
     asked = TopicRange("t", topic, "id-1", 0, {0: (0, broker.last_stable(topic))})
     by_spark.run(session, BronzeSpec(path, kafka, (TopicRange("t", topic, "id-1", 0, {0: (0, 1)}),), "first"))
-    outcome = small.append(session, BronzeSpec(path, kafka, (asked,), "by task"))
+    outcome = small.append_by_tasks(session, BronzeSpec(path, kafka, (asked,), "by task"))
     assert outcome.left.startswith("LeftToSparkError: a "), outcome
     assert len(rows(path)) == 1
-    assert small.run(session, BronzeSpec(path, kafka, (asked,), "by either")).rows_inserted == 1
+    assert small.append_small_batch(session, BronzeSpec(path, kafka, (asked,), "by either")).rows_inserted == 1
     assert sorted(row["value"].decode() for row in rows(path)) == sorted(['{"op":"c"}', value])
 
 
@@ -159,7 +161,7 @@ def test_parts_of_a_batch_that_is_left_go(
     broker.transaction(topic, [*(a_change(n) for n in range(1, 40)), "no json"])
     monkeypatch.setattr(small, "OFFSETS_A_PART", 20)
     asked = TopicRange("t", topic, "id-1", 0, {0: (0, broker.last_stable(topic))})
-    outcome = small.append(session, BronzeSpec(str(path), kafka, (asked,), "in parts"))
+    outcome = small.append_by_tasks(session, BronzeSpec(str(path), kafka, (asked,), "in parts"))
     assert outcome.left.startswith("LeftToSparkError: a "), outcome
     assert written_files(path) == []
     assert not (path / "_delta_log").exists()
@@ -167,7 +169,7 @@ def test_parts_of_a_batch_that_is_left_go(
 
 def test_another_topics_append_meanwhile_does_not_turn_a_batch_away(session: SparkSession, kafka: str, tmp_path: Path) -> None:
     """The runs of two tables of a source append at the same time, as under a load they do: neither is done twice."""
-    from spark.small_batches import task
+    from spark.bronze import small_append
 
     broker, path = Broker(kafka), tmp_path / "bronze"
     topics = [broker.topic() for _ in range(2)]
@@ -177,10 +179,10 @@ def test_another_topics_append_meanwhile_does_not_turn_a_batch_away(session: Spa
         BronzeSpec(str(path), kafka, (TopicRange(name, topic, f"id-{name}", 0, {0: (0, broker.last_stable(topic))}),), name)
         for name, topic in zip(("mine", "others"), topics, strict=True)
     )
-    small.run(session, BronzeSpec(str(path), kafka, (replace(mine.topics[0], ranges={0: (0, 5)}),), "before"))
-    parts = [task.write_part(mine, number, 2) for number in range(2)]
-    small.run(session, others)
-    assert task.commit_parts(mine, parts).rows_inserted == 25
+    small.append_small_batch(session, BronzeSpec(str(path), kafka, (replace(mine.topics[0], ranges={0: (0, 5)}),), "before"))
+    parts = [small_append.write_part(mine, number, 2) for number in range(2)]
+    small.append_small_batch(session, others)
+    assert small_append.commit_parts(mine, parts).rows_inserted == 25
     found = sorted((row["table"], row["offset"]) for row in rows(str(path)))
     assert found == [(name, offset) for name in ("mine", "others") for offset in range(30)]
     held = bronze_committed(str(path))
@@ -189,49 +191,49 @@ def test_another_topics_append_meanwhile_does_not_turn_a_batch_away(session: Spa
 
 
 def test_parts_are_of_one_look_at_the_log(session: SparkSession, kafka: str, tmp_path: Path) -> None:
+    from spark.bronze import small_append
     from spark.errors import LeftToSparkError
-    from spark.small_batches import task
 
     broker, path = Broker(kafka), tmp_path / "bronze"
     topic = broker.topic()
     broker.transaction(topic, [a_change(n) for n in range(1, 31)])
     asked = TopicRange("t", topic, "id-1", 0, {0: (0, broker.last_stable(topic))})
     spec = BronzeSpec(str(path), kafka, (asked,), "in parts")
-    parts = [task.write_part(spec, number, 3) for number in range(3)]
+    parts = [small_append.write_part(spec, number, 3) for number in range(3)]
     assert len(written_files(path)) == 3
     # Another append of a part of the range comes in between.
     by_spark.run(session, BronzeSpec(str(path), kafka, (TopicRange("t", topic, "id-1", 0, {0: (0, 5)}),), "other"))
     with pytest.raises(LeftToSparkError, match="appended some of these records"):
-        task.commit_parts(spec, parts)
+        small_append.commit_parts(spec, parts)
     assert [uri.rsplit("/", 1)[1] for uri in DeltaTable(path).file_uris()] == [file.name for file in written_files(path)]
-    parts = [task.write_part(spec, number, 3) for number in range(3)]
-    assert task.commit_parts(spec, parts).rows_inserted == 25
+    parts = [small_append.write_part(spec, number, 3) for number in range(3)]
+    assert small_append.commit_parts(spec, parts).rows_inserted == 25
     assert sorted(row["offset"] for row in rows(str(path))) == list(range(30))
     # What is committed already is not committed again, and stays: an executor lost right after its commit has the task run again.
-    assert task.commit_parts(spec, parts).version is None
+    assert small_append.commit_parts(spec, parts).version is None
     assert sorted(row["offset"] for row in rows(str(path))) == list(range(30))
-    assert task.commit_parts(spec, [task.write_part(spec, 0, 3)]).version is None
+    assert small_append.commit_parts(spec, [small_append.write_part(spec, 0, 3)]).version is None
 
 
 def test_a_batch_that_is_too_large_for_a_task(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from spark.bronze import range_reader, small_append
     from spark.errors import LeftToSparkError
-    from spark.small_batches import reading, task
 
     broker = Broker(kafka)
     topic = broker.topic()
     broker.transaction(topic, [a_change(1)])
-    monkeypatch.setattr(reading, "MOST_BYTES", 10)
+    monkeypatch.setattr(range_reader, "MOST_BYTES", 10)
     asked = TopicRange("t", topic, "id-1", 0, {0: (0, broker.last_stable(topic))})
     with pytest.raises(LeftToSparkError, match="more than 0 MiB"):
-        task.append(BronzeSpec(str(tmp_path / "bronze"), kafka, (asked,), "large"))
+        small_append.append_ranges(BronzeSpec(str(tmp_path / "bronze"), kafka, (asked,), "large"))
 
 
 def test_rows_of_a_temporary_connector_are_sparks() -> None:
     import pyarrow as pa
 
+    from spark.bronze.narrow_columns import narrow
+    from spark.bronze.range_reader import SCHEMA
     from spark.errors import LeftToSparkError
-    from spark.small_batches.narrow import narrow
-    from spark.small_batches.reading import SCHEMA
 
     row = {"topic": "t", "partition": 0, "offset": 0, "value": b"{}", "headers": [{"key": ANCHOR_HEADER, "value": b"5"}]}
     with pytest.raises(LeftToSparkError, match="temporary connector"):
@@ -249,5 +251,5 @@ def test_what_is_gone_from_kafka_is_named(session: SparkSession, kafka: str, tmp
     broker.delete_before(topic, 3)
     asked = TopicRange("t", topic, "id-1", 0, {0: (1, broker.last_stable(topic))})
     with pytest.raises(RangeLostError):
-        small.run(session, BronzeSpec(path, kafka, (asked,), "second"))
+        small.append_small_batch(session, BronzeSpec(path, kafka, (asked,), "second"))
     assert len(rows(path)) == 1

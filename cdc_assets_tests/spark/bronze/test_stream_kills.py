@@ -35,10 +35,10 @@ KEYS, SECONDS = 50, 120.0
 # As Dagster's runs do, one after the other: bronze, then silver.
 RUNS = """
 import dagster as dg
-from cdc_assets import settings
-from cdc_assets.defs.assets.bronze import build_bronze_assets
-from cdc_assets.defs.assets.silver import build_silver_assets
-from cdc_assets.registry_files.loader import load_sources
+from cdc_assets.registry import settings
+from cdc_assets.defs.lake_assets import build_bronze_assets
+from cdc_assets.defs.lake_assets import build_silver_assets
+from cdc_assets.registry.loader import load_sources
 from cdc_assets.defs.platform_resource import PlatformResource
 (source,) = load_sources(settings.sources_folder())
 source = source.model_copy(update={"tables": source.tables[:-1]})

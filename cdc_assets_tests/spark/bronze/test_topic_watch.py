@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from cdc_assets.continuous.topic_watch import TopicWatch
-from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.chain.offset_ranges import TopicWatch
+from cdc_assets.clients.kafka import KafkaCluster
 from cdc_assets_tests.support.lake.topics import PATIENCE, Broker
 
 pytestmark = pytest.mark.spark

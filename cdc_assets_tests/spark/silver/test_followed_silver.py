@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pytest
 
-from cdc_assets import names
-from cdc_assets.resources.platform import Platform
+from cdc_assets.clients.platform import Platform
+from cdc_assets.registry import names
 from cdc_assets_tests.support.lake.bronze_writers import Feed
 from cdc_assets_tests.support.lake.topics import Broker
 

@@ -14,9 +14,9 @@ from cdc_assets_tests.support.lake.compared import task_of
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, values
 from cdc_assets_tests.support.lake.quarantined import held
-from spark.dialects.hashing import BUCKETS
-from spark.reconcile.cut import Cut
-from spark.reconcile.job import key_hashes, suspects
+from spark.proof.bucket_sums import key_hashes, suspects
+from spark.proof.snapshot_cut import Cut
+from spark.values.sql_dialects import BUCKETS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,18 +12,18 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets import names
-from cdc_assets.cli import app
-from cdc_assets.defs.assets.silver import build_silver_assets
-from cdc_assets.defs.checks.schema import schema_result
-from cdc_assets.errors import TableFailuresError
-from cdc_assets.registry.schema_changes import SchemaChanges
+from cdc_assets.cli.cdc_command import app
+from cdc_assets.defs.lake_assets import build_silver_assets
+from cdc_assets.defs.schema_and_fresh_checks import schema_result
+from cdc_assets.registry import names
+from cdc_assets.registry.errors import TableFailuresError
+from cdc_assets.registry.table_declaration import SchemaChanges
 from cdc_assets_tests.support.lake.lake import rows, values
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
 from spark.errors import SchemaMismatchError
-from spark.schema.column_ledger import ColumnLedger
-from spark.schema.generation import renew_generation
+from spark.silver.column_ledger import ColumnLedger
+from spark.silver.table_generation import renew_generation
 from spark.specs import Column, SilverSpec
 
 if TYPE_CHECKING:

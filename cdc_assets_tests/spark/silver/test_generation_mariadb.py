@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pytest
 
-from cdc_assets import names
-from cdc_assets.defs.assets.silver import build_silver_assets
-from cdc_assets.defs.checks.schema import schema_result
+from cdc_assets.defs.lake_assets import build_silver_assets
+from cdc_assets.defs.schema_and_fresh_checks import schema_result
+from cdc_assets.registry import names
 from cdc_assets_tests.support.lake.lake import rows, values
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain

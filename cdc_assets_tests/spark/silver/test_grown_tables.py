@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets import names
-from cdc_assets.resources.platform import Platform
-from cdc_assets.resources.schema_ledger import rows_up_to, rows_without_value
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.schema_ledger import rows_up_to, rows_without_value
+from cdc_assets.registry import names
 from cdc_assets_tests.support.lake.bronze_writers import Feed
 from cdc_assets_tests.support.lake.topics import Broker
-from spark.silver import table as silver_table
+from spark.silver import silver_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

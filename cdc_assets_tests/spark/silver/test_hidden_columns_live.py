@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets.reconcile.heal import heal
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.proof.healing import heal
 from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_source import LiveSource
@@ -115,7 +116,7 @@ def heal_a_row(chain: SmallChain, table: str, run: Run) -> None:
     chain.fold()
     (result,) = chain.compare([table]).values()
     assert [(d.kind, d.key) for d in result.differences] == [("differs", "7;")]
-    assert heal(chain.platform, chain.source, chain.source.tables[0], result) == (0, 1)
+    assert heal(Chain(chain.platform, chain.source), chain.source.tables[0], result) == (0, 1)
     awaited: Sequence[Any] = ()
     for _ in range(60):
         chain.advance()

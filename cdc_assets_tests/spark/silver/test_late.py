@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from cdc_assets.connectors.unchanged_value import PUBLIC as GAP
+from cdc_assets.capture.connectors.setting_overrides import PUBLIC as GAP
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, values
 from cdc_assets_tests.support.lake.versions import COLUMNS, sent
-from spark.delta.commits import CommittedTopic, Folded
-from spark.silver import completion, late_in_log
-from spark.silver.late import grown, position_count
+from spark.silver import row_completion
+from spark.silver.keyed_batch import position_count, position_of_growth
+from spark.table.commit_metadata import CommittedTopic, Folded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,12 +120,12 @@ def test_what_is_remembered_does_not_grow_with_deletes() -> None:
     def folded(grown: str | None, **highest: str) -> Folded:
         return Folded(1, topics(**highest), grown=grown)
 
-    assert grown(None, topics(p0="5")) is None
-    assert grown(None, topics(p0="5", p1="7")) == "7"
-    assert grown(folded("7", p0="5", p1="7"), topics(p0="6", p1="9")) == "7"
-    assert grown(folded("7", p0="6", p1="9"), topics(p0="8", p1="9")) is None
-    assert grown(folded(None, p0="8", p1="9"), topics(p0="8", p1="99")) is None
-    assert grown(folded(None, p0="8", p1="9"), topics(p0="8", p1="99", p2="98")) == "99"
+    assert position_of_growth(None, topics(p0="5")) is None
+    assert position_of_growth(None, topics(p0="5", p1="7")) == "7"
+    assert position_of_growth(folded("7", p0="5", p1="7"), topics(p0="6", p1="9")) == "7"
+    assert position_of_growth(folded("7", p0="6", p1="9"), topics(p0="8", p1="9")) is None
+    assert position_of_growth(folded(None, p0="8", p1="9"), topics(p0="8", p1="99")) is None
+    assert position_of_growth(folded(None, p0="8", p1="9"), topics(p0="8", p1="99", p2="98")) == "99"
     assert position_count(folded("7", p0="5", p1="7")) == 3
 
 
@@ -189,15 +189,15 @@ def test_the_log_from_the_late_event_on_says_it_all(
 ) -> None:
     """As of a table of which only what is older than all of this is gone. Parts and moved rows take part."""
     choice, lake, asked = random.Random(seed), Lake(session, tmp_path), list[bool]()
-    fold = late_in_log.fold_events_in_log
+    fold = row_completion.fold_events_in_log
 
     def fold_and_tell(*arguments: Any) -> Any:
         found = fold(*arguments)
         asked.append(found is not None)
         return found
 
-    monkeypatch.setattr(late_in_log, "highest_gone", lambda *_: "")
-    monkeypatch.setattr(completion, "fold_events_in_log", fold_and_tell)
+    monkeypatch.setattr(row_completion, "highest_gone", lambda *_: "")
+    monkeypatch.setattr(row_completion, "fold_events_in_log", fold_and_tell)
     spec, sent_so_far, changes = lake.spec("t", COLUMNS), 0, made_late(choice, changes_of(choice, 40))
     lake.put("t", *(sent(at, *change[:2], change.v, change.note, change.op) for at, change in enumerate(changes)))
     while sent_so_far < len(changes):

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_assets.connectors.unchanged_value import PUBLIC as GAP
+from cdc_assets.capture.connectors.setting_overrides import PUBLIC as GAP
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from cdc_assets_tests.support.oracles.proven import proven
-from spark.history import job as history
-from spark.silver import redrive
-from spark.silver.redrive import Choice
+from spark.silver import history_job as history
+from spark.silver import quarantine_redrive
+from spark.silver.quarantine_redrive import Choice
 from spark.specs import Column, SilverSpec
 
 if TYPE_CHECKING:
@@ -218,8 +218,8 @@ def test_what_nobody_knows_waits_in_quarantine(session: SparkSession, tmp_path: 
         "moved",
         "after_problem",
     ]
-    redrive.drop(session, spec, Choice(error_class="envelope"))
-    done = redrive.redrive(session, spec, Choice())
+    quarantine_redrive.drop(session, spec, Choice(error_class="envelope"))
+    done = quarantine_redrive.redrive(session, spec, Choice())
     assert done.redriven == 2
     assert by_id(values(spec.path)) == by_id(table.rows.values())
     assert still_held(spec) == []

@@ -16,8 +16,8 @@ import pytest
 from cdc_assets_tests.support.lake.events import Row, change
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from cdc_assets_tests.support.lake.multisets import COLUMNS, Source, decode_mended, held, multiset
-from spark.silver import quarantine
-from spark.silver.redrive import Choice, redrive
+from spark.silver import quarantine_table
+from spark.silver.quarantine_redrive import Choice, redrive
 from spark.specs import Column
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def test_deletes_of_rows_that_are_older_than_a_drop(session: SparkSession, tmp_p
     lake.put("t", change(4, "u", {"a": 1, "x": None}, {"a": 1, "x": "new"}), change(5, "d", {"a": 2, "x": None}, None))
     lake.append(lake.all_of("t"))
     lake.fold(spec)
-    assert not quarantine.exists(session, spec)
+    assert not quarantine_table.exists(session, spec)
     assert sorted((row["a"], row["x__string"]) for row in values(spec.path)) == [(0, None), (1, "new"), (3, None)]
 
 
@@ -105,11 +105,11 @@ def test_deletes_of_rows_that_are_older_than_a_change_of_type(session: SparkSess
     spec = replace(spec, columns=(replace(a, source_type="text"), v, x))
     found = play(("d", row("2"), None), ("u", row("1"), row("1", "new")), ("d", row(None), None), ("c", None, row("x")))
     assert found == [(2, None, None), (3, None, None), (None, "1", None), (None, "x", None)]
-    assert not quarantine.exists(session, spec)
+    assert not quarantine_table.exists(session, spec)
     spec = replace(spec, columns=(a, v, x))
     found = play(("d", row(1, "new"), None), ("d", row(2), None), ("u", row(3), row(4)), ("d", row(5), None))
     assert found == [(None, "x", None), (None, None, 4)]
-    (waiting,) = quarantine.table(session, spec).collect()
+    (waiting,) = quarantine_table.table(session, spec).collect()
     assert (waiting["offset"], waiting["error_class"]) == (12, "no_row")
 
 
@@ -149,8 +149,8 @@ def test_a_kill_between_quarantine_and_silver_pays_once(
 
     for _ in range(2):
         with monkeypatch.context() as patch:
-            patch.setattr("spark.silver.keyless.write", killed)
-            patch.setattr("spark.silver.multiset._replace", killed)
+            patch.setattr("spark.silver.keyless_tables.write_rows", killed)
+            patch.setattr("spark.silver.keyless_tables._replace", killed)
             with pytest.raises(KeyboardInterrupt):
                 lake.fold(spec)
     lake.fold(spec)
@@ -173,7 +173,7 @@ def test_an_unfit_half_holds_the_whole_record_until_it_is_redriven(session: Spar
     assert redrive(session, spec, Choice()).redriven == 0
     # As if a fix had made it readable.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spark.silver.batch.decode_changes", decode_mended)
+        patch.setattr("spark.silver.keyed_batch.decode_changes", decode_mended)
         assert redrive(session, spec, Choice(offset=1)).redriven == 1
     assert values(spec.path) == [{**row, "a": None}]
-    assert quarantine.table(session, spec).where(quarantine.OPEN).count() == 2
+    assert quarantine_table.table(session, spec).where(quarantine_table.OPEN).count() == 2

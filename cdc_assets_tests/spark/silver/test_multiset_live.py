@@ -123,11 +123,11 @@ def killed(chain: SmallChain, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("spark.silver.multiset._replace", before)
-        patch.setattr("spark.silver.keyless.write", before)
+        patch.setattr("spark.silver.keyless_tables._replace", before)
+        patch.setattr("spark.silver.keyless_tables.write_rows", before)
         with pytest.raises(KeyboardInterrupt):
             chain.advance()
     with monkeypatch.context() as patch:
-        patch.setattr("spark.silver.table.tune", before)
+        patch.setattr("spark.silver.silver_table.tune", before)
         with pytest.raises(KeyboardInterrupt):
             chain.fold()

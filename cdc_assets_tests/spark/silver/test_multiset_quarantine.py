@@ -20,8 +20,8 @@ from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.events import Row, change
 from cdc_assets_tests.support.lake.lake import Lake
 from cdc_assets_tests.support.lake.multisets import Source, decode_mended, held, multiset
-from spark.silver import quarantine
-from spark.silver.redrive import Choice, drop, redrive
+from spark.silver import quarantine_table
+from spark.silver.quarantine_redrive import Choice, drop, redrive
 from spark.specs import SilverSpec
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class History:
     def _repeat(self, partition: int, latest: list[int]) -> None:
         """An at-least-once connector sends its latest records of a partition once more."""
         if sum(self.sent[at].fault != "garbage" for at in latest) < 2:
-            return  # a replay that begins with the last place known is not told from new records (spark.silver.keyless)
+            return  # a replay that begins with the last place known is not told from new records (spark.silver.keyless_tables)
         log = self.logs[partition]
         for at in latest:
             self.carried[partition, len(log)] = at
@@ -128,7 +128,7 @@ class History:
         self.lake.append(self.lake.ranges("t", ends))
         if self.choice.random() < 0.3:
             with pytest.MonkeyPatch.context() as patch:
-                for step in ("spark.silver.keyless.write", "spark.silver.multiset._replace"):
+                for step in ("spark.silver.keyless_tables.write_rows", "spark.silver.keyless_tables._replace"):
                     patch.setattr(step, _die)
                 with pytest.raises(KeyboardInterrupt):
                     self.lake.fold(spec)
@@ -136,9 +136,9 @@ class History:
 
     def open(self, spec: SilverSpec, choice: Choice | None = None) -> list[Any]:
         """The open records of the quarantine."""
-        if not quarantine.exists(self.lake.session, spec):
+        if not quarantine_table.exists(self.lake.session, spec):
             return []
-        records = quarantine.table(self.lake.session, spec).where((choice or Choice()).condition())
+        records = quarantine_table.table(self.lake.session, spec).where((choice or Choice()).condition())
         return sorted(records.collect(), key=lambda r: (r.partition, r.offset))
 
     def settle(self, spec: SilverSpec) -> None:
@@ -181,7 +181,7 @@ def test_what_is_set_aside_stays_out_of_a_table_that_is_folded_again(
         ends[partition] = min(lengths[partition], ends[partition] + history.choice.choice([8, 25]))
         history.fold(spec, ends, {(partition, offset) for offset in range(was[partition], ends[partition])})
         if not history.mended and history.choice.random() < 0.25:
-            monkeypatch.setattr("spark.silver.batch.decode_changes", decode_mended)
+            monkeypatch.setattr("spark.silver.keyed_batch.decode_changes", decode_mended)
             history.mended = True
         history.settle(spec)
     expected = history.expected()
@@ -203,7 +203,7 @@ def test_an_unreadable_record_that_comes_again_is_redriven_once(
         lake.put("t", *come)
         lake.append(lake.all_of("t"))
         lake.fold(spec)
-    assert [r.offset for r in quarantine.table(session, spec).collect()] == [1]
+    assert [r.offset for r in quarantine_table.table(session, spec).collect()] == [1]
     for module in ("batch", "redrive"):
         monkeypatch.setattr(f"spark.silver.{module}.decode_changes", decode_mended)
     assert redrive(session, spec, Choice()).redriven == 1

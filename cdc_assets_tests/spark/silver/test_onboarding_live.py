@@ -10,13 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from cdc_assets import names
-from cdc_assets.bronze.append import append, look
-from cdc_assets.cli import app
-from cdc_assets.onboarding.declared_source import find_source
-from cdc_assets.resources.platform import Platform
-from cdc_assets.tables.fold_specs import silver_spec
-from cdc_assets.tables.source_catalogue import catalogue_of
+from cdc_assets.capture.onboarding.onboarding_state import find_source
+from cdc_assets.capture.source_columns import catalogue_of
+from cdc_assets.chain.bronze_append import append, look
+from cdc_assets.chain.fold_specs import silver_spec
+from cdc_assets.cli.cdc_command import app
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.registry import names
 from cdc_assets_tests.support.lake.lake import Lake, values
 from cdc_assets_tests.support.live.clusters import forget, until
 from cdc_assets_tests.support.live.live_source import LiveSource
@@ -62,7 +63,7 @@ def test_incremental_with_a_kill_in_the_middle(live: LiveSource, session: SparkS
 def test_what_the_lakes_topic_has_lost_is_read_again_in_a_new_epoch(
     live: LiveSource, session: SparkSession, remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spark.silver import job as silver
+    from spark.silver import fold_job as silver
 
     monkeypatch.setenv("CDC_SPARK_REMOTE", remote)
     monkeypatch.setenv("CDC_LAKE", str(tmp_path / "lake"))
@@ -81,9 +82,9 @@ def test_what_the_lakes_topic_has_lost_is_read_again_in_a_new_epoch(
             return [(r.key, r.value) for r in lake.records(of, lake.states([of])[of].ranges)][-2:]
 
         def fold() -> list[dict[str, object]]:
-            found = look(platform, source, [table])
-            append(platform, source, found, "test", print)
-            spec = silver_spec(platform.lake, source, table, catalogue_of(platform, source, [table])[table.id])
+            found = look(Chain(platform, source), [table])
+            append(Chain(platform, source), found, "test", print)
+            spec = silver_spec(platform.lake, source, table, catalogue_of(Chain(platform, source), [table])[table.id])
             silver.run(session, spec)
             return sorted(values(spec.path), key=lambda row: int(str(row["id"])))
 
@@ -100,12 +101,12 @@ def test_what_the_lakes_topic_has_lost_is_read_again_in_a_new_epoch(
         begin = caught_up()[0][0] + 3
         forget(own.live.bootstrap, topic, begin)
         until(lambda: lake.states([topic])[topic].ranges[0][0] == begin)
-        assert "offsets 0 to 2 are gone before bronze read them" in look(platform, source, [table]).gaps[topic]
+        assert "offsets 0 to 2 are gone before bronze read them" in look(Chain(platform, source), [table]).gaps[topic]
         first = CliRunner().invoke(app, ["repair", "bronze", "gap", "gap_old"], catch_exceptions=False)
         assert "read public.gap_old again; bronze goes on in epoch 0" in first.output, first.output
         assert fold() == own.rows("gap_old")
         lose(10)
-        assert "are gone before bronze read them" in look(platform, source, [table]).gaps[topic]
+        assert "are gone before bronze read them" in look(Chain(platform, source), [table]).gaps[topic]
         planned = CliRunner().invoke(app, ["repair", "bronze", "gap", "gap_old", "--dry-run"])
         assert "would read public.gap_old again; bronze goes on in epoch 1" in planned.output
         done = CliRunner().invoke(app, ["repair", "bronze", "gap", "gap_old"], catch_exceptions=False)

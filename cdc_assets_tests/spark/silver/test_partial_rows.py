@@ -14,7 +14,7 @@ import pytest
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.oracles.proven import proven
-from spark.history import job as history
+from spark.silver import history_job as history
 from spark.specs import Column
 
 if TYPE_CHECKING:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_assets import names
-from cdc_assets.bronze.append import append, look
-from cdc_assets.errors import IncarnationError
-from cdc_assets.failover.epochs import open_epoch
-from cdc_assets.identity.look import refuse_other, verdict
-from cdc_assets.preflight.inspection import preflight
-from cdc_assets.resources.platform import Platform
+from cdc_assets.capture.incarnations.server_verdict import refuse_other, verdict
+from cdc_assets.capture.preflight.inspection import preflight
+from cdc_assets.chain.bronze_append import append, look
+from cdc_assets.chain.new_epoch import open_epoch
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.registry import names
+from cdc_assets.registry.errors import IncarnationError
 from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
@@ -35,7 +36,7 @@ def test_read_again_in_a_new_epoch(mariadb: LiveMariaDb, remote: str, session: S
         platform, source = chain.platform, chain.source
         advance(chain)
         assert silver(chain) == table(own)
-        refuse_other(platform, source)
+        refuse_other(Chain(platform, source))
         own.connect.stop(name)
         execute("DELETE FROM purged.account WHERE id BETWEEN 20 AND 40", "UPDATE purged.account SET v = 'lost' WHERE id > 290")
         purge(own)
@@ -51,22 +52,22 @@ def test_read_again_in_a_new_epoch(mariadb: LiveMariaDb, remote: str, session: S
             core_connect_url=own.connect.url,
             lake_connect_url=own.connect.url,
         )
-        (finding,) = [f for f in preflight(there, source).failures if f.check == "incarnation"]
+        (finding,) = [f for f in preflight(Chain(there, source)).failures if f.check == "incarnation"]
         assert finding.mend == "cdc repair source mariapurged"
         assert "what was committed between them was purged" in finding.message
         with pytest.raises(IncarnationError, match="cdc repair source mariapurged"):
-            refuse_other(platform, source)
+            refuse_other(Chain(platform, source))
         stopped = own.connect.status(name)
         assert stopped is not None
         assert stopped.state == "STOPPED"
-        epochs = open_epoch(platform, source, verdict(platform, source).reason, print)
+        epochs = open_epoch(Chain(platform, source), verdict(Chain(platform, source)).reason, print)
         assert set(epochs.values()) == {1}
         chain.fold()
         assert silver(chain) == table(own)
         execute("UPDATE purged.account SET v = 'later' WHERE id = 1", "INSERT INTO purged.account VALUES (900, 'later')")
         advance(chain)
         assert silver(chain) == table(own)
-        assert verdict(platform, source).kind == "same"
+        assert verdict(Chain(platform, source)).kind == "same"
         result = chain.compare()["purged__account"]
         assert result.equal, result.sentence()
 
@@ -76,7 +77,7 @@ def advance(chain: SmallChain) -> None:
     chain.live.connect.wait_running(names.connector_name(chain.source))
     chain.live.delivered()
     chain._copier.copy()
-    append(chain.platform, chain.source, look(chain.platform, chain.source, chain.source.tables), "test", print)
+    append(Chain(chain.platform, chain.source), look(Chain(chain.platform, chain.source), chain.source.tables), "test", print)
     chain.fold()
 
 

@@ -13,8 +13,8 @@ from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from cdc_assets_tests.support.lake.quarantined import HISTORY, NARROW, WIDE, by_id, held
 from spark.errors import QuarantineFullError
-from spark.silver import merge
-from spark.silver.redrive import Choice, drop, drop_runs, redrive
+from spark.silver import spark_merge
+from spark.silver.quarantine_redrive import Choice, drop, drop_runs, redrive
 from spark.specs import Column
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def test_a_killed_fold_keeps_each_record_once(session: SparkSession, tmp_path: P
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(merge, "execute", killed)
+        patch.setattr(spark_merge, "execute", killed)
         with pytest.raises(KeyboardInterrupt):
             lake.fold(spec)
     kept = {0, 2, 3, 5}

@@ -16,12 +16,12 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner
 
-from cdc_assets import names
-from cdc_assets.cli import app
-from cdc_assets.defs.assets.silver import build_silver_assets
-from cdc_assets.defs.checks.quarantine_count import NAME, build_quarantine_checks
-from cdc_assets.errors import TableFailuresError
-from cdc_assets.registry.models import Source
+from cdc_assets.cli.cdc_command import app
+from cdc_assets.defs.lake_assets import build_silver_assets
+from cdc_assets.defs.row_checks import QUARANTINE_EMPTY, build_quarantine_checks
+from cdc_assets.registry import names
+from cdc_assets.registry.errors import TableFailuresError
+from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.lake.lake import rows
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
@@ -84,7 +84,7 @@ class Held:
         made = dg.materialize([silver], resources=resources)
         selection = dg.AssetSelection.checks_for_assets(silver)
         looked = dg.materialize([silver, checks], resources=resources, selection=selection, raise_on_error=False)
-        (check,) = [e for e in looked.get_asset_check_evaluations() if e.check_name == NAME]
+        (check,) = [e for e in looked.get_asset_check_evaluations() if e.check_name == QUARANTINE_EMPTY]
         (event,) = made.asset_materializations_for_node("cdc_silver_held")
         told = event.metadata["dagster/column_schema"].value.columns  # type: ignore[union-attr]
         columns = {c.name: c.constraints.other[0].removeprefix("at the source: ") for c in told if c.constraints.other}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets.reconcile.result import TableResult
+from cdc_assets.proof.comparison_result import TableResult
 from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_source import LiveSource

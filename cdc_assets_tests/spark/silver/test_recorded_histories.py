@@ -17,8 +17,8 @@ from cdc_assets_tests.support.histories.comparison import difference
 from cdc_assets_tests.support.histories.recording import load
 from cdc_assets_tests.support.histories.replay import fold
 from cdc_assets_tests.support.lake.lake import Lake
-from spark.envelopes.places import UNTOLD
-from spark.silver import quarantine
+from spark.events.field_columns import UNTOLD
+from spark.silver import quarantine_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +39,10 @@ def test_silver_equals_postgresql(
     untold = [
         name
         for name, spec in specs.items()
-        if quarantine.exists(session, spec)
-        and not quarantine.table(session, spec).where(quarantine.OPEN).where(f'startswith(message, "{UNTOLD}")').isEmpty()
+        if quarantine_table.exists(session, spec)
+        and not quarantine_table.table(session, spec)
+        .where(quarantine_table.OPEN)
+        .where(f'startswith(message, "{UNTOLD}")')
+        .isEmpty()
     ]
     assert untold == unseen

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from cdc_assets.connectors.unchanged_value import PUBLIC as GAP
+from cdc_assets.capture.connectors.setting_overrides import PUBLIC as GAP
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import rows, values
 from cdc_assets_tests.support.lake.replayed import ReplayedTable
 from cdc_assets_tests.support.lake.versions import COLUMNS, place, sent
 from spark.errors import RowChoiceError, SpecError
-from spark.kinds.row_conditions import RowCondition
-from spark.silver.row_filter import condition_values, outside_in_arrow
-from spark.specs import Column, SilverSpec
+from spark.silver.typed_changes import condition_values, outside_in_arrow
+from spark.specs import Column, RowCondition, SilverSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -236,8 +235,8 @@ def test_what_does_not_go_together(more: dict[str, Any], told: str) -> None:
 
 
 def test_a_spec_and_a_ledger_travel_with_their_conditions() -> None:
-    from spark.schema.column_ledger import ColumnLedger
-    from spark.schema.evolution import first_ledger
+    from spark.silver.column_ledger import ColumnLedger
+    from spark.silver.schema_evolution import first_ledger
 
     spec = SilverSpec("s", "t", "-", "-", COLUMNS, ("id",), where=NOT_DRAFT)
     assert SilverSpec.from_json(spec.to_json()) == spec

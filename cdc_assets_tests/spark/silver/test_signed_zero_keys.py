@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_assets.connectors.unchanged_value import PUBLIC as UNAVAILABLE_VALUE
+from cdc_assets.capture.connectors.setting_overrides import PUBLIC as UNAVAILABLE_VALUE
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, values

@@ -21,11 +21,11 @@ from cdc_assets_tests.support.lake.delta_reader import read
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
-from spark.delta.log import Commit
-from spark.delta.session import connect
 from spark.errors import ForeignTableError
-from spark.silver import merge
+from spark.silver import spark_merge
 from spark.specs import Column, SilverSpec
+from spark.table.commit_history import Commit
+from spark.table.spark_session import connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +90,7 @@ def test_an_empty_topic_makes_an_empty_table(session: SparkSession, tmp_path: Pa
 def test_a_large_table_gets_deletion_vectors_with_its_first_commit(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, from_bytes: int
 ) -> None:
-    monkeypatch.setattr("spark.silver.table.DELETION_VECTORS_FROM", from_bytes)
+    monkeypatch.setattr("spark.silver.silver_table.DELETION_VECTORS_FROM", from_bytes)
     lake = Lake(session, tmp_path, by_task=False)  # a first commit of Spark's
     lake.put("t", event(0, {"id": 1, "v": "a"}))
     lake.append(lake.all_of("t"))
@@ -146,8 +146,8 @@ def test_the_server_dies_while_folding(session: SparkSession, tmp_path: Path, mo
     lake.append(lake.ranges("t", {0: 200}))
     lake.by_task = False
     with spark_connect(tmp_path / "other") as (address, kill):
-        other, execute = connect(address), merge.execute
-        # The product asks a dead server for a minute (spark.delta.session).
+        other, execute = connect(address), spark_merge.execute
+        # The product asks a dead server for a minute (spark.table.spark_session).
         other.client.set_retry_policies([DefaultPolicy(max_retries=2)])
 
         def elsewhere(_: SparkSession, spec: SilverSpec, source: DataFrame, *args: Any, **options: Any) -> Commit:
@@ -162,7 +162,7 @@ def test_the_server_dies_while_folding(session: SparkSession, tmp_path: Path, mo
         killer = threading.Thread(target=_once_it_writes, args=(Path(spec.path), before, kill), daemon=True)
         killer.start()
         with monkeypatch.context() as patch:
-            patch.setattr(merge, "execute", elsewhere)
+            patch.setattr(spark_merge, "execute", elsewhere)
             with pytest.raises(PySparkException):
                 lake.fold(spec)
     lake.fold(spec)

@@ -13,8 +13,8 @@ from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from cdc_assets_tests.support.oracles.proven import proven
 from spark.errors import UnsupportedEventError
-from spark.history import job as history
-from spark.silver import batch
+from spark.silver import history_job as history
+from spark.silver import keyed_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,9 +75,9 @@ def test_a_large_first_load(session: SparkSession, tmp_path: Path, monkeypatch: 
     lake.put("t", *FIRST)
     lake.put("t", *SECOND, partition=1)
     lake.append(lake.all_of("plain"), lake.ranges("t", {0: 5, 1: 2}))
-    monkeypatch.setattr(batch, "LOCAL_UP_TO", 0)
+    monkeypatch.setattr(keyed_batch, "LOCAL_UP_TO", 0)
     lake.fold(lake.spec("t"))
-    monkeypatch.setattr(batch, "newest", None)
+    monkeypatch.setattr(keyed_batch, "newest", None)
     lake.fold(lake.spec("plain"))
     assert [(row["id"], row["v"]) for row in values(lake.spec("plain").path)] == [(1, "b")]
     assert sorted((row["id"], row["v"]) for row in values(lake.spec("t").path)) == KEPT

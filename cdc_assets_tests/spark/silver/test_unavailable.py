@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_assets.connectors.unchanged_value import PUBLIC as UNAVAILABLE_VALUE
+from cdc_assets.capture.connectors.setting_overrides import PUBLIC as UNAVAILABLE_VALUE
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, values
-from spark.kinds.record_marks import UNCHANGED_HEADER
-from spark.silver.unavailable import forms, null_may_mean_unchanged
+from spark.record_formats import UNCHANGED_HEADER
+from spark.silver.typed_changes import null_may_mean_unchanged, placeholder_forms
 from spark.specs import Column
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ SENT = {
 
 
 def test_every_form_that_was_sent_is_known() -> None:
-    assert set(SENT.values()) == set(forms(UNAVAILABLE_VALUE))
+    assert set(SENT.values()) == set(placeholder_forms(UNAVAILABLE_VALUE))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_the_text_that_the_header_tells_counts_and_no_other(session: SparkSessio
     lake, own = Lake(session, tmp_path), "cdc_unchanged_0f1e2d3c4b5a69788796a5b4c3d2e1f0"
     columns = [Column("id", "integer", False), Column("v", "text"), Column("b", "bytea"), Column("a", "text[]")]
     columns += [Column("u", "uuid[]"), Column("i", "integer[]"), Column("h", "hstore")]
-    text, binary, listed, _, numbers, named, pair = forms(own)
+    text, binary, listed, _, numbers, named, pair = placeholder_forms(own)
     gone = dict(zip("vbauih", (text, binary, *map(json.loads, (listed, named, numbers)), pair), strict=True))
     was = {"v": "x", "b": "eA==", "a": ["x"], "u": ["0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"], "i": [1], "h": '{"a":"1"}'}
     told = {UNCHANGED_HEADER: own}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_assets.connectors.apply import apply_connector
-from cdc_assets.connectors.postgresql import capture_config
+from cdc_assets.capture.connectors.apply_connector import apply_connector
+from cdc_assets.capture.connectors.postgresql_connector import capture_config
 from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain

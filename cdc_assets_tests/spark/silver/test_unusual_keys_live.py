@@ -10,8 +10,8 @@ import dagster as dg
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets import names
-from cdc_assets.defs.assets.silver import build_silver_assets
+from cdc_assets.defs.lake_assets import build_silver_assets
+from cdc_assets.registry import names
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
 

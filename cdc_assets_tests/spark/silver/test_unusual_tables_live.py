@@ -14,11 +14,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from cdc_assets.apply.partitions import publish_by_root
-from cdc_assets.defs.checks.schema import schema_result
-from cdc_assets.onboarding.snapshot_again import Reading, read_again, work_of
-from cdc_assets.reconcile.heal import heal
-from cdc_assets.reconcile.result import TableResult
+from cdc_assets.capture.connectors.apply_source import mend_partitions
+from cdc_assets.capture.onboarding.snapshot_again import Reading, read_again, work_of
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.defs.schema_and_fresh_checks import schema_result
+from cdc_assets.proof.comparison_result import TableResult
+from cdc_assets.proof.healing import heal
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
 from cdc_assets_tests.support.values.unusual_tables import (
@@ -118,13 +119,13 @@ def test_changes_of_every_partition_arrive(played: Played) -> None:
 def test_a_publication_of_ours_is_altered_once(played: Played) -> None:
     """What `cdc apply` and the connector's asset do before they bring the connector."""
     live = played.chain.live
-    assert publish_by_root(played.chain.source) == ""
+    assert mend_partitions(played.chain.source) == ""
     run(live, "ALTER PUBLICATION cdc_unusual SET (publish_via_partition_root = false)")
     late = " ".join(sorted(f"unusual.{table}" for table in ("parted", *ALONE)))
-    assert f"For what was lost: cdc onboard unusual {late} --again" in publish_by_root(played.chain.source)
+    assert f"For what was lost: cdc onboard unusual {late} --again" in mend_partitions(played.chain.source)
     with live.connection() as connection:
         found = connection.execute("SELECT pubviaroot FROM pg_publication WHERE pubname = 'cdc_unusual'").fetchone()
-    assert (found, publish_by_root(played.chain.source)) == ((True,), "")
+    assert (found, mend_partitions(played.chain.source)) == ((True,), "")
 
 
 def test_rows_of_children_are_no_rows_of_the_table(played: Played) -> None:
@@ -180,7 +181,7 @@ def test_every_column_is_compared_and_healed(played: Played) -> None:
         **{f"{copy};": ("silver", (kind,)) for kind, copy in COPIES.items()},
     }
     assert {d.key: (d.where, d.columns) for d in result.differences} == planted
-    assert heal(chain.platform, chain.source, table, result) == (len(planted), 0)
+    assert heal(Chain(chain.platform, chain.source), table, result) == (len(planted), 0)
     (result,) = chain.compare(["unusual.wide"]).values()
     assert (result.verdict, result.differences) == ("equal", ())
 
@@ -209,7 +210,7 @@ def test_what_partitions_lose_without_an_event_is_told_and_read_again(
         assert told(chain, table) == (False, f"1 partition of the table: {lost}")
     for table in ("attached", "away"):
         assert told(chain, table)[0]
-        assert heal(chain.platform, chain.source, chain.source.table(f"unusual.{table}"), found[table]) == (0, 1)
+        assert heal(Chain(chain.platform, chain.source), chain.source.table(f"unusual.{table}"), found[table]) == (0, 1)
     read_whole(chain, ["parted", "detached", "dropped", "emptied"], monkeypatch, tmp_path)
     chain.advance(tables=LOSERS)
     left = {name.removeprefix("unusual__"): result.differences for name, result in chain.compare(LOSERS).items()}

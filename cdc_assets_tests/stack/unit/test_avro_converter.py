@@ -15,12 +15,12 @@ import pytest
 
 from cdc_assets.stack import avro_converter
 from cdc_assets.stack.avro_converter import CLASS, ITS_BASE, JAR, PLUGIN, SOURCE, build_jar, compile_class, keep_jar
-from cdc_assets.stack.components.connect import ConnectWorker
-from cdc_assets.stack.errors import StackError
+from cdc_assets.stack.component import Site
+from cdc_assets.stack.components.connect_worker import ConnectWorker
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.jars.pyspark_jars import pyspark_folder
-from cdc_assets.stack.java import java
-from cdc_assets.stack.site import Site
+from cdc_assets.stack.jars.locked_jars import pyspark_folder
+from cdc_assets.stack.runtimes import java
+from cdc_assets.stack.stack_errors import StackError
 from cdc_assets_tests.support.lake.jvm import locked_jars
 
 FILE = "cdc_assets/NullKeepingAvroConverter.class"

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.cli import app
+from cdc_assets.cli.cdc_command import app
 from cdc_assets.stack.bill_of_materials import parts_of_locks
-from cdc_assets.stack.errors import StackError
-from cdc_assets.stack.jars.lockfile import LOCK
+from cdc_assets.stack.jars.locked_jars import LOCK
+from cdc_assets.stack.stack_errors import StackError
 
 ROOT = Path(__file__).parents[3]
 PURL = re.compile(r"pkg:(pypi/[a-z0-9][a-z0-9.-]*|maven/[\w.-]+/[\w.-]+)@([\w.+-]|%[0-9A-F]{2})+(\?[\w=&.-]+)?")

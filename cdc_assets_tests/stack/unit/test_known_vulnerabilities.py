@@ -9,10 +9,10 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.cli import app
-from cdc_assets.stack import known_vulnerabilities as known
+from cdc_assets.cli.cdc_command import app
+from cdc_assets.stack import bill_of_materials as known
 from cdc_assets.stack.bill_of_materials import LockedPart
-from cdc_assets.stack.errors import StackError
+from cdc_assets.stack.stack_errors import StackError
 
 PARTS = [
     LockedPart("python", "old-one", "1.0", "MIT", "pkg:pypi/old-one@1.0", ()),

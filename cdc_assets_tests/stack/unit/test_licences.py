@@ -6,11 +6,10 @@ import re
 from importlib.metadata import Distribution, distributions
 from pathlib import PurePosixPath
 
-from cdc_assets.stack import plan
-from cdc_assets.stack.jars.licences import NONE
-from cdc_assets.stack.jars.licences import licence_of as declared_licence
-from cdc_assets.stack.jars.lockfile import read_lock
-from cdc_assets.stack.jars.sets import TEST_PLUGINS
+from cdc_assets.stack import component_plan
+from cdc_assets.stack.jars.jar_sets import NONE, TEST_PLUGINS
+from cdc_assets.stack.jars.jar_sets import licence_of as declared_licence
+from cdc_assets.stack.jars.locked_jars import read_lock
 
 ACCEPTED = re.compile(r"apache|bsd|mit\b|isc|psf|python software foundation|unlicense|0bsd|zlib|cc0|mpl|mozilla", re.IGNORECASE)
 # Used as separate programs or libraries, unchanged, and replaceable: neither changes the licence of this project.
@@ -59,7 +58,7 @@ def test_every_jar_offers_an_accepted_licence() -> None:
     jars = lock.jars(lock.sets)
     assert len(jars) > 150
     of_tests = {jar.gav for kind in TEST_PLUGINS for jar in lock.sets[f"debezium-{kind}"] if VENDORS_DRIVERS.match(jar.gav)}
-    of_product = {jar.gav for name in plan.jar_sets() for jar in lock.sets[name]}
+    of_product = {jar.gav for name in component_plan.jar_sets() for jar in lock.sets[name]}
     assert not of_tests & of_product
     jars = [jar for jar in jars if jar.gav not in of_tests]
     jars = [jar for jar in jars if jar.gav.rpartition(":")[0] not in NAMED_JARS]

@@ -10,10 +10,10 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from cdc_assets.stack import supervisor
-from cdc_assets.stack.components.spark_connect import SparkConnect
+from cdc_assets.stack.components.spark_connect_server import SparkConnect
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.ports import assign
-from cdc_assets.stack.site import Site
+from cdc_assets.stack.loopback import assign
+from cdc_assets.stack.component import Site
 
 server = SparkConnect(Site(Home(Path(sys.argv[1])).create(), assign(("spark-connect",), {})))
 server.prepare()

@@ -10,8 +10,8 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from cdc_assets.stack.machine import demand_between, demand_of, pressure
-from cdc_assets.stack.patience import Patience, judge
+from cdc_assets.stack.lifecycle import Patience, judge_patience
+from cdc_assets.stack.processes import demand_between, demand_of, pressure
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from cdc_assets.stack.patience import Patience, judge
     ],
 )
 def test_time_without_an_answer_counts_by_what_the_process_does(share: float, busy: bool, excused: bool, weight: float) -> None:
-    assert judge(share, busy=busy, excused=excused)[0] == weight
+    assert judge_patience(share, busy=busy, excused=excused)[0] == weight
 
 
 def test_a_thread_that_began_since_counts_whole_and_one_that_ended_not_at_all() -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.durable_file import replace_json
-from cdc_assets.lake_sql.kept_names import are_kept, forget_names, keep_names
-from cdc_assets.stack.components import spark_connect
-from cdc_assets.stack.components.spark_connect import SparkConnect
-from cdc_assets.stack.errors import NotReadyError
+from cdc_assets.reading.spark_catalog import are_kept, forget_names, keep_names
+from cdc_assets.registry.durable_file import replace_json
+from cdc_assets.stack.component import Site
+from cdc_assets.stack.components import spark_connect_server
+from cdc_assets.stack.components.spark_connect_server import SparkConnect
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.ports import assign
-from cdc_assets.stack.site import Site
+from cdc_assets.stack.loopback import assign
+from cdc_assets.stack.stack_errors import NotReadyError
 
 
 @pytest.fixture
@@ -26,11 +26,13 @@ def home(tmp_path: Path) -> Home:
 
 
 def spark(home: Home) -> SparkConnect:
-    return SparkConnect(Site(home, assign((spark_connect.NAME,), {})))
+    return SparkConnect(Site(home, assign((spark_connect_server.NAME,), {})))
 
 
 def test_nothing_is_run_where_nobody_asked_for_names(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdc_assets.stack.components.spark_connect.subprocess.run", lambda *_, **__: pytest.fail("it runs"))
+    monkeypatch.setattr(
+        "cdc_assets.stack.components.spark_connect_server.subprocess.run", lambda *_, **__: pytest.fail("it runs")
+    )
     spark(home).recall()
     keep_names(home, show_sensitive=True)
     forget_names(home)

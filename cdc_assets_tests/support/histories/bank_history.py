@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from cdc_assets_tests.support.lake.capture import Record
-from spark.positions.commit_place import CommitPlace, behind_commit
+from spark.record_formats import CommitPlace, behind_commit
 
 Place = tuple[str, int]
 Rows = dict[str, dict[int, int]]

@@ -8,9 +8,9 @@ from typing import Any
 from cdc_assets_tests.support.histories.play import kind_of
 from cdc_assets_tests.support.histories.recording import Recorded
 from cdc_assets_tests.support.lake.lake import Lake
-from spark.envelopes.places import UNTOLD
-from spark.silver import quarantine
-from spark.silver.problems import AFTER_PROBLEM, ENVELOPE
+from spark.events.field_columns import UNTOLD
+from spark.silver import quarantine_table
+from spark.silver.typed_changes import AFTER_PROBLEM, ENVELOPE
 from spark.specs import SilverSpec
 
 
@@ -44,10 +44,10 @@ def difference(lake: Lake, spec: SilverSpec, recorded: Recorded) -> str | None:
 
 def _in_quarantine(lake: Lake, spec: SilverSpec) -> tuple[set[tuple[str, ...]], list[Any]]:
     """The keys of events whose columns nobody can tell, as texts; and the open records that are neither those nor behind them."""
-    if not quarantine.exists(lake.session, spec):
+    if not quarantine_table.exists(lake.session, spec):
         return set(), []
     # What was set aside until the other half of a key change came is not open any more: it was folded, or later events say all.
-    records = quarantine.table(lake.session, spec).where(f"{quarantine.OPEN} AND superseded_by IS NULL").collect()
+    records = quarantine_table.table(lake.session, spec).where(f"{quarantine_table.OPEN} AND superseded_by IS NULL").collect()
     keys = [None if r.row_key is None else tuple(str(json.loads(r.row_key)[name]) for name in spec.keys) for r in records]
     untold = [r.error_class == ENVELOPE and r.message.startswith(UNTOLD) and r.row_key is not None for r in records]
     unknown = {key for key, is_untold in zip(keys, untold, strict=True) if is_untold and key is not None}

@@ -17,10 +17,10 @@ from typing import Any
 
 from psycopg import sql
 
-from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.identifiers import parse_table
-from cdc_assets.resources.databases.postgresql import PostgresDatabase
-from cdc_assets.tables.columns import source_columns
+from cdc_assets.capture.source_columns import source_columns
+from cdc_assets.clients.databases.postgresql import PostgresDatabase
+from cdc_assets.registry.field_types import parse_table
+from cdc_assets.registry.table_declaration import Table
 from cdc_assets_tests.support.histories.play import SESSIONS, Player, kind_of
 from cdc_assets_tests.support.histories.snapshots import SIGNALS, restart, signal
 from cdc_assets_tests.support.lake.capture import Record

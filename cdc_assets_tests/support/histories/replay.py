@@ -16,16 +16,15 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-from cdc_assets.resources.spark import SparkSessions
+from cdc_assets.clients.spark_sessions import SparkSessions
 from cdc_assets_tests.support.histories.play import kind_of
 from cdc_assets_tests.support.histories.recording import Log, Recorded
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import Lake
-from spark.schema import evolution
-from spark.silver import merge
+from spark.silver import schema_evolution, spark_merge
 from spark.specs import SilverSpec, TopicRange
 
-KILLED = ((merge, "execute"), (evolution, "_alter"), (evolution, "_fill"))
+KILLED = ((spark_merge, "execute"), (schema_evolution, "_alter"), (schema_evolution, "_fill"))
 """The steps of a silver job that change its table; each takes a session and a spec first."""
 
 

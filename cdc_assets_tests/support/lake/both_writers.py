@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from cdc_assets_tests.support.lake.delta_reader import read
 from cdc_assets_tests.support.lake.lake import KAFKA_DDL, WRITTEN, Lake, kafka_records
 from cdc_assets_tests.support.lake.steps import FoldedTable, Log, bronze_version
-from spark.delta.delta_rs import is_delta, open_delta
 from spark.specs import META, BronzeSpec, SilverSpec, TopicRange
+from spark.table.delta_rs import is_delta, open_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,7 +57,7 @@ def _folder(lake: Lake) -> Path:
 
 
 def _compare_bronze(lake: Lake, folder: Path) -> None:
-    from spark.bronze import job as bronze
+    from spark.bronze import append_job as bronze
 
     path = str(folder / "bronze")
     for topics in lake.steps.appended:
@@ -73,7 +73,7 @@ def _read(lake: Lake, log: Log, asked: Sequence[TopicRange]) -> DataFrame:
 
 def _compare_table(lake: Lake, table: FoldedTable, folder: Path) -> None:
     """A fold for each of the rules by which the table was folded, one after the other: as a rule there is one."""
-    from spark.silver import job as silver
+    from spark.silver import fold_job as silver
 
     spec = table.spec
     for rules in (*table.earlier, replace(spec, folded_limit=bronze_version(spec.path))):
@@ -99,7 +99,7 @@ def _compare_quarantines(spec: SilverSpec, again: SilverSpec) -> None:
 
 def _compare_histories(lake: Lake, table: FoldedTable, folder: Path) -> None:
     """By the rules of silver: the history of a small lake has no others."""
-    from spark.history import job as history
+    from spark.silver import history_job as history
 
     path, again = f"{table.spec.path}__history", str(folder / "history")
     for rules in (*table.earlier, replace(table.spec, folded_limit=bronze_version(path))):

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from confluent_kafka import Producer
 
-from cdc_assets import names
-from cdc_assets.defs.chain import build_source_defs
-from cdc_assets.defs.checks.volumetry import check_key
+from cdc_assets.clients.object_store import open_store
+from cdc_assets.clients.platform import Platform
+from cdc_assets.defs.source_chain import build_source_defs
+from cdc_assets.defs.volumetry_checks import check_key
+from cdc_assets.registry import names
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.topic_source import TopicSource
-from cdc_assets.resources.object_store import open_store
-from cdc_assets.resources.platform import Platform
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.lake.topics import Broker
-from spark.delta.session import connect
 from spark.specs import JobResult, TopicRange
+from spark.table.spark_session import connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

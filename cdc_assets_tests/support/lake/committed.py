@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deltalake import DeltaTable
 
-from spark.delta.commits import fold
+from spark.table.commit_metadata import fold
 
 
 def committed(path: str):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from cdc_assets.resources.delta_log import bronze_committed, silver_state
-from cdc_assets.resources.plain_tables import plain_table
+from cdc_assets.clients.delta_log import bronze_committed, silver_state
+from cdc_assets.clients.delta_rows import plain_table
 from cdc_assets_tests.support.lake.lake import Lake
-from spark.reconcile.at_cut import Base
-from spark.reconcile.cut import Cut
-from spark.reconcile.job import Task
+from spark.proof.bucket_sums import Task
+from spark.proof.snapshot_cut import Cut
+from spark.proof.table_at_cut import Base
 from spark.specs import SilverSpec
 
 

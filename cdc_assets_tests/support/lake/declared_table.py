@@ -11,16 +11,17 @@ import dagster as dg
 import yaml
 from typer.testing import CliRunner
 
-from cdc_assets import names
-from cdc_assets.cli import app
-from cdc_assets.defs.checks.schema import schema_key
-from cdc_assets.defs.checks.volumetry import build_volumetry_checks
-from cdc_assets.registry.models import BaseSource
-from cdc_assets.registry_files.loader import load_source
-from cdc_assets.resources.delta_log import bronze_committed
-from cdc_assets.resources.platform import Platform
-from cdc_assets.silver.fold_tables import fold_table
-from cdc_assets.tables.source_catalogue import catalogue_of
+from cdc_assets.capture.source_columns import catalogue_of
+from cdc_assets.chain.silver_fold import fold_table
+from cdc_assets.cli.cdc_command import app
+from cdc_assets.clients.delta_log import bronze_committed
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.defs.schema_and_fresh_checks import schema_key
+from cdc_assets.defs.volumetry_checks import build_volumetry_checks
+from cdc_assets.registry import names
+from cdc_assets.registry.loader import load_source
+from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.declared_topic import SOURCE
 from cdc_assets_tests.support.lake.lake import Lake
@@ -62,7 +63,13 @@ class DeclaredTable:
         platform, (table,) = Platform(), self.source.tables
         committed = bronze_committed(self.lake.bronze_path)
         assert committed is not None
-        fold_table(platform, self.source, table, catalogue_of(platform, self.source, [table])[table.id], committed.version, None)
+        fold_table(
+            Chain(platform, self.source),
+            table,
+            catalogue_of(Chain(platform, self.source), [table])[table.id],
+            committed.version,
+            None,
+        )
 
     def check(self) -> tuple[bool, str]:
         """As Dagster has it: whether it passed, and what it said."""

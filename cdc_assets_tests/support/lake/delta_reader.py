@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import QueryBuilder
 
-from spark.delta.delta_rs import open_delta
+from spark.table.delta_rs import open_delta
 
 Rows = Counter[tuple[str | None, ...]]
 

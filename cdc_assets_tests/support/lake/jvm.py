@@ -12,13 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from cdc_assets.stack.components.java_files import write_log4j
-from cdc_assets.stack.identity import wrap
-from cdc_assets.stack.jars.download import cache_folder, download
-from cdc_assets.stack.jars.lockfile import read_lock
-from cdc_assets.stack.jars.maven_mirror import repository
-from cdc_assets.stack.java import java_command
-from cdc_assets.stack.ports import assign
+from cdc_assets.stack.component import as_child
+from cdc_assets.stack.components.java_process import write_log4j
+from cdc_assets.stack.jars.locked_jars import cache_folder, download, read_lock, repository
+from cdc_assets.stack.loopback import assign
+from cdc_assets.stack.runtimes import java_command
 
 _OPENED = (
     *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
@@ -65,7 +63,7 @@ def running(command: Sequence[str], *, log: Path) -> Iterator[subprocess.Popen[b
     with log.open("ab") as output:
         # The tasks run Python as the tests do.
         python = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        process = subprocess.Popen(wrap([*command]), stdout=output, stderr=output, env={**os.environ, **python})
+        process = subprocess.Popen(as_child([*command]), stdout=output, stderr=output, env={**os.environ, **python})
     try:
         yield process
     finally:
@@ -89,8 +87,8 @@ def spark_connect(
     `shared`: by all parts of a run, so that it lives long enough for the second compiler.
     The executors of a `master` elsewhere find the jars where they are here. `jars` are more sets of them.
     """
-    from spark.delta.plans import INTERPRETED
-    from spark.delta.server_conf import server_conf
+    from spark.table.server_conf import server_conf
+    from spark.table.spark_plans import INTERPRETED
 
     folder.mkdir(parents=True, exist_ok=True)
     port, log = free_port(), folder / "spark.log"

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from cdc_assets.connectors.unchanged_value import PUBLIC as UNAVAILABLE_VALUE
+from cdc_assets.capture.connectors.setting_overrides import PUBLIC as UNAVAILABLE_VALUE
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.steps import Log, Steps
-from spark.small_batches.reading import SCHEMA
+from spark.bronze.range_reader import SCHEMA
 from spark.specs import BronzeSpec, Column, JobResult, SilverSpec, TopicRange
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ class Lake:
 
         By a task where it can, as `fold`; by Spark in a `session` of the caller's.
         """
-        from spark.bronze import job as bronze
-        from spark.delta.conflicts import run_again
+        from spark.bronze import append_job as bronze
+        from spark.table.spark_failures import run_again
 
         own = session or self.session
         spec = BronzeSpec(self.bronze_path, "none", ranges, operation_id or uuid.uuid4().hex)
@@ -89,14 +89,14 @@ class Lake:
 
     def _append_as_task(self, spec: BronzeSpec) -> JobResult | None:
         """As a task does it, in this process; None is what it leaves to Spark, which does it or says what is wrong."""
+        from spark.bronze import small_append
+        from spark.bronze.small_append import is_small
         from spark.errors import SparkJobError
-        from spark.small_batches import task
-        from spark.small_batches.job import is_small
 
         if not is_small(spec):
             return None
         try:
-            return task.append(spec, lambda _, topics: [kafka_records(topics, self.log)])
+            return small_append.append_ranges(spec, lambda _, topics: [kafka_records(topics, self.log)])
         except (SparkJobError, pa.ArrowException):
             return None
 
@@ -113,7 +113,7 @@ class Lake:
 
     def fold(self, spec: SilverSpec, *, limit: int | None = None) -> JobResult:
         """By a task where it can; what it leaves is Spark's."""
-        from spark.silver import job as silver
+        from spark.silver import fold_job as silver
 
         before = self.steps.rules_before(spec)
         done = self._fold_as_task(spec, limit) if self.by_task else None
@@ -125,7 +125,7 @@ class Lake:
         return done
 
     def _fold_as_task(self, spec: SilverSpec, limit: int | None) -> JobResult | None:
-        from spark.small_tables import job as small_tables
+        from spark.silver import small_tables
 
         [outcome] = small_tables.run(self.session, small_tables.SmallTablesSpec((spec,), limit))
         assert not [word for word in ("failed", "Error") if word in outcome.left], outcome.left

@@ -8,12 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from cdc_assets_tests.support.lake.delta_reader import read
-from spark.delta.delta_rs import open_delta
-from spark.delta.first_commit import create_table
-from spark.lake.folder import open_folder
-from spark.large_tables import vector_merge
-from spark.small_tables import merge
+from spark.silver import task_merge
 from spark.specs import Column, SilverSpec
+from spark.table.commit_files import create_table
+from spark.table.delta_rs import open_delta
+from spark.table.table_folder import open_folder
 
 NAMES = ("a", "b", "v", "_cdc_position", "_cdc_op")
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string()), *((name, pa.string()) for name in NAMES[2:])])
@@ -66,12 +65,12 @@ class LargeTable:
             expected.pop(key, None)
             expected |= {} if row[4] == "d" else {key: row}
         name = f"op{self.number}"
-        changes = vector_merge.LargeTableChanges(self.as_table(list(found.values())), newer=not late, vectors=self.vectors)
+        changes = task_merge.LargeTableChanges(self.as_table(list(found.values())), newer=not late, vectors=self.vectors)
         table = open_delta(self.spec.path)
         if self.by_delta_rs:
-            version, counts = merge.merge_changes(table, self.spec, changes.rows, self.metadata(name), name)
+            version, counts = task_merge.merge_by_delta_rs(table, self.spec, changes.rows, self.metadata(name), name)
         else:
-            version, counts = vector_merge.merge_changes(table, self.spec, changes, self.metadata(name), name)
+            version, counts = task_merge.merge_by_vectors(table, self.spec, changes, self.metadata(name), name)
         assert version == open_delta(self.spec.path).version()
         assert counts == self.counts(expected)
         self.rows = expected

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import Lake, rows
-from spark.ledger.spec import LedgerSpec, LedgerTable
-from spark.ledger.terms import FATES
+from spark.proof.ledger_contract import FATES, LedgerSpec, LedgerTable
 from spark.specs import SilverSpec
 
 BEGIN = 1_767_225_600_000  # 2026-01-01, as Lake's Kafka timestamps.

@@ -8,20 +8,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc_assets.backup import backup_table
-from cdc_assets.registry.models import Source
-from cdc_assets.resources.object_store import open_store
-from cdc_assets.restore.restore_request import RESTORED, RestoreRequest
-from cdc_assets.restore.restored_bronze import restore_bronze
+from cdc_assets.backup.backup_copy import backup_table
+from cdc_assets.clients.object_store import open_store
+from cdc_assets.recovery.restore_point import RESTORED, RestoreRequest
+from cdc_assets.recovery.restored_bronze import restore_bronze
+from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.lake.compared import task_of
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake
 from cdc_assets_tests.support.lake.ledger_records import ledger_spec
 from cdc_assets_tests.support.values.long_values import LONG, long_column
-from spark.ledger import job as ledger
-from spark.reconcile.cut import Cut
-from spark.reconcile.job import Digest, digest
-from spark.silver import job as silver
+from spark.proof import ledger_job as ledger
+from spark.proof.bucket_sums import Digest, digest
+from spark.proof.snapshot_cut import Cut
+from spark.silver import fold_job as silver
 from spark.specs import Column, SilverSpec
 
 if TYPE_CHECKING:

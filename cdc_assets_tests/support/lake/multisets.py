@@ -58,8 +58,7 @@ def decode_mended(events: Any, spec: SilverSpec) -> Any:
     """`decode_changes` of a release that takes values that do not fit for NULL."""
     from pyspark.sql import functions as sf
 
-    from spark.silver.changes import decode_changes
-    from spark.silver.problems import PROBLEM
+    from spark.silver.typed_changes import PROBLEM, decode_changes
 
     fixed = sf.when(sf.col("problem.error_class") != "value", sf.col("problem")).otherwise(sf.lit(None).cast(PROBLEM))
     return decode_changes(events, spec).withColumn("problem", fixed)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from cdc_assets_tests.support.lake.lake import KAFKA_DDL
-from spark.small_batches.reading import SCHEMA
+from spark.bronze.range_reader import SCHEMA
 from spark.specs import Column, SilverSpec, TopicRange
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def drafted(
     registry: str | None = None,
 ) -> DataFrame:
     """What bronze makes of them; `forms` gives each topic's envelope and connector."""
-    from spark.bronze.drafts import drafts
+    from spark.bronze.batch_records import drafts
 
     ranges = [TopicRange(t, t, "id", 0, {0: (0, 10_000)}, *form, schema_registry=registry) for t, form in forms.items()]
     return drafts(kafka(session, topics), ranges)
@@ -76,7 +76,7 @@ def leaves_of(
     registry: str | None = None,
 ) -> list[dict[str, Any]]:
     """Bronze's narrow columns, `unreadable`, `present` and the row as texts by column name, in order of offsets."""
-    from spark.envelopes.leaves import leaf, leaves
+    from spark.events.text_leaves import leaf, leaves
 
     more = {"envelope": form[0], "connector": form[1], "schema_registry": registry, "foreign": True}
     spec = SilverSpec("s", "t", "none", "none", tuple(columns), tuple(keys), **more)  # type: ignore[arg-type]

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.lake.versions import COLUMNS
-from spark.history import job as history
-from spark.lake.folder import open_folder
-from spark.replay import job
-from spark.replay.replay_spec import Prepared, ReplaySpec, Swapped
-from spark.replay.undo import Undo, undo
+from spark.silver import history_job as history
 from spark.specs import Column, SilverSpec
+from spark.table.table_folder import open_folder
+from spark.upkeep import replay_job
+from spark.upkeep.replay_job import Undo, undo
+from spark.upkeep.replay_spec import Prepared, ReplaySpec, Swapped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,14 +73,14 @@ class ReplayedTable:
     def replay(self, **more: Any) -> tuple[Prepared, Swapped]:
         asked = self.asked(**more)
         try:
-            return job.prepare(self.session, asked), job.swap(self.session, asked)
+            return replay_job.prepare(self.session, asked), replay_job.swap(self.session, asked)
         finally:
             open_folder(str(self.root / "replay")).remove_all()
 
     def compare(self, **more: Any) -> Prepared:
         """As `--dry-run`."""
         try:
-            return job.prepare(self.session, self.asked(**more))
+            return replay_job.prepare(self.session, self.asked(**more))
         finally:
             open_folder(str(self.root / "replay")).remove_all()
 

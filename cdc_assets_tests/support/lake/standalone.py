@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from cdc_assets.stack.java import java_command
-from cdc_assets.stack.java_home import java_home
+from cdc_assets.stack.runtimes import java_command, java_home
 from cdc_assets_tests.support.lake.jvm import OPTIONS, free_port, running, spark_class_path, until
 
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from cdc_assets.resources.delta_log import silver_state
+from cdc_assets.clients.delta_log import silver_state
 from cdc_assets_tests.support.lake.capture import Record
 from spark.specs import JobResult, SilverSpec, TopicRange
 

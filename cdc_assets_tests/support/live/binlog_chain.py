@@ -16,15 +16,15 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from cdc_assets import names
-from cdc_assets.defs.assets.bronze import build_bronze_assets
-from cdc_assets.defs.assets.silver import build_silver_assets
-from cdc_assets.defs.checks.flow import build_flow_check, flow_key
-from cdc_assets.errors import CaughtUpTimeoutError
-from cdc_assets.registry.models import CapturedSource
-from cdc_assets.registry_files.loader import load_source
-from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.log_position import carry_to_lake
+from cdc_assets.capture.log_position import carry_to_lake
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.defs.capture_checks import build_flow_check, flow_key
+from cdc_assets.defs.lake_assets import build_bronze_assets, build_silver_assets
+from cdc_assets.registry import names
+from cdc_assets.registry.errors import CaughtUpTimeoutError
+from cdc_assets.registry.loader import load_source
+from cdc_assets.registry.source_declaration import CapturedSource
 from cdc_assets_tests.support.lake.delta_reader import read
 from cdc_assets_tests.support.live.cdc import Cdc, Lake, declared_in
 from cdc_assets_tests.support.live.live_binlog import LiveBinlog
@@ -81,7 +81,7 @@ class BinlogChain:
         """What is committed now is in bronze, and in silver; why not all of it is: the connector's words, or those of a layer."""
         if stopped := self._deliver():
             return stopped
-        carry_to_lake(self.platform, self.source, deadline=180)
+        carry_to_lake(Chain(self.platform, self.source), deadline=180)
         return self.append(fold=fold)
 
     def _deliver(self) -> str:

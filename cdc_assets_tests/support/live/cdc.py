@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.resources.connect import ConnectClient
-from cdc_assets.stack.components.kafka import KafkaBroker
-from cdc_assets.stack.ports import HOST, assign
-from cdc_assets.stack.site import Site
+from cdc_assets.clients.connect import ConnectClient
+from cdc_assets.stack.component import Site
+from cdc_assets.stack.components.kafka_broker import KafkaBroker
+from cdc_assets.stack.loopback import HOST, assign
 from cdc_assets_tests.support.live.live_source import NAME, LiveSource, Part
 from cdc_assets_tests.support.servers.quick_worker import QuickWorker
 
@@ -59,8 +59,8 @@ class Cdc:
         self.declare(f"public.{name}")
 
     def __call__(self, *arguments: str, code: int = 0, stdin: str | None = None) -> str:
-        from cdc_assets.cli import app
-        from cdc_assets.errors import CdcAssetsError
+        from cdc_assets.cli.cdc_command import app
+        from cdc_assets.registry.errors import CdcAssetsError
 
         result = CliRunner().invoke(app, list(arguments), input=stdin)
         if isinstance(result.exception, CdcAssetsError):
@@ -70,7 +70,7 @@ class Cdc:
         return result.output
 
     def json(self, *arguments: str, code: int = 0, stdin: str | None = None) -> Any:
-        from cdc_assets.cli import app
+        from cdc_assets.cli.cdc_command import app
 
         result = CliRunner().invoke(app, [*arguments, "-o", "json"], input=stdin)
         assert result.exit_code == code, (result.output, result.exception)

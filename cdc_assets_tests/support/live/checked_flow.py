@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cdc_assets.registry.models import Source
-from cdc_assets.resources.kafka import KafkaCluster
-from cdc_assets.volumetry.flow import Flow, Witness, measure_flow
+from cdc_assets.clients.kafka import KafkaCluster
+from cdc_assets.proof.capture_flow import Flow, Witness, measure_flow
+from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_source import LiveSource
 

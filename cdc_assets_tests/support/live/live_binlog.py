@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from cdc_assets.connectors.capture import capture_config
-from cdc_assets.registry.models import CapturedSource
-from cdc_assets.resources.connect import ConnectClient
-from cdc_assets.resources.databases.binlog_database import BinlogDatabase
-from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.capture.connectors.declared_connectors import capture_config
+from cdc_assets.capture.named_log_position import await_binlog
+from cdc_assets.clients.connect import ConnectClient
+from cdc_assets.clients.databases.binlog import BinlogDatabase
+from cdc_assets.clients.kafka import KafkaCluster
+from cdc_assets.registry.source_declaration import CapturedSource
 from cdc_assets.stack.home import Home
-from cdc_assets.volumetry.binlog_progress import await_binlog
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.live.live_source import LiveSource, Part
 from cdc_assets_tests.support.servers.binlog_server import PASSWORD, BinlogServer

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cdc_assets.registry.models import CapturedSource, Source
-from cdc_assets.resources.databases.mariadb import MariaDbDatabase
-from cdc_assets.stack.ports import HOST
+from cdc_assets.clients.databases.mariadb import MariaDbDatabase
+from cdc_assets.registry.source_declaration import CapturedSource, Source
+from cdc_assets.stack.loopback import HOST
 from cdc_assets_tests.support.live.live_binlog import SECRET, LiveBinlog
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from cdc_assets.connectors.capture import capture_config
-from cdc_assets.registry.unasked_source import UnaskedSource
-from cdc_assets.resources.connect import ConnectClient
-from cdc_assets.resources.kafka import KafkaCluster
+from cdc_assets.capture.connectors.declared_connectors import capture_config
+from cdc_assets.clients.connect import ConnectClient
+from cdc_assets.clients.kafka import KafkaCluster
+from cdc_assets.registry.source_declaration import UnaskedSource
 from cdc_assets.stack.home import Home
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.live.live_source import LiveSource

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdc_assets.registry.models import CapturedSource
-from cdc_assets.registry.mysql import MySql
-from cdc_assets.registry.unasked_source import UnaskedSource
-from cdc_assets.resources.databases.mysql_capture import MySqlCapture
-from cdc_assets.stack.ports import HOST
+from cdc_assets.clients.databases.mysql import MySqlCapture
+from cdc_assets.registry.databases import MySql
+from cdc_assets.registry.source_declaration import CapturedSource, UnaskedSource
+from cdc_assets.stack.loopback import HOST
 from cdc_assets_tests.support.live.live_binlog import SECRET, LiveBinlog
 
 PLAIN: dict[str, Any] = {"keys": ["id"], "columns": {"id": "integer not null", "v": "text"}}

@@ -19,20 +19,18 @@ import psutil
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-from cdc_assets.connectors.marker_prefix import prefix_of
-from cdc_assets.connectors.postgresql import capture_config
-from cdc_assets.connectors.unchanged_value import settle
-from cdc_assets.registry.models import Source
-from cdc_assets.resources.connect import ConnectClient
-from cdc_assets.stack.components.base import Component
-from cdc_assets.stack.components.kafka import KafkaBroker
-from cdc_assets.stack.components.postgres import Postgres, ensure_database, ensure_role
-from cdc_assets.stack.errors import NotReadyError
+from cdc_assets.capture.connectors.debezium_settings import prefix_of
+from cdc_assets.capture.connectors.postgresql_connector import capture_config
+from cdc_assets.capture.connectors.setting_overrides import settle
+from cdc_assets.clients.connect import ConnectClient
+from cdc_assets.registry.source_declaration import Source
+from cdc_assets.stack.component import Component, Site, as_child
+from cdc_assets.stack.components.kafka_broker import KafkaBroker
+from cdc_assets.stack.components.postgres_server import Postgres, ensure_database, ensure_role
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.identity import wrap
-from cdc_assets.stack.jars.sets import TEST_PLUGINS
-from cdc_assets.stack.ports import HOST, assign
-from cdc_assets.stack.site import Site
+from cdc_assets.stack.jars.jar_sets import TEST_PLUGINS
+from cdc_assets.stack.loopback import HOST, assign
+from cdc_assets.stack.stack_errors import NotReadyError
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.jvm import locked_jars
 from cdc_assets_tests.support.servers import apicurio
@@ -56,7 +54,7 @@ class Part:
         component = self.component
         component.prepare()
         with component.log.open("ab") as log:
-            command = wrap(component.command(), component.identity)
+            command = as_child(component.command(), component.identity)
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=component.environment(), cwd=component.run)
         deadline = time.monotonic() + 3 * component.start_timeout
         while True:

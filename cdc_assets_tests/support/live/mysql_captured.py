@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cdc_assets import names
-from cdc_assets.apply.signal_table import ensure_signal_table
+from cdc_assets.capture.connectors.apply_source import ensure_signal_table
+from cdc_assets.registry import names
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.live.live_mysql import LiveMySql
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 
-from cdc_assets.resources.databases.mariadb import MariaDbDatabase
-from cdc_assets.resources.databases.postgresql import PostgresDatabase
-from spark.reconcile.row_text import RowText
-from spark.silver.changes import lake_types
+from cdc_assets.clients.databases.mariadb import MariaDbDatabase
+from cdc_assets.clients.databases.postgresql import PostgresDatabase
+from spark.proof.row_text import RowText
+from spark.silver.typed_changes import lake_types
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

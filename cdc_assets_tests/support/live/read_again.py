@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.cli import app
+from cdc_assets.cli.cdc_command import app
 
 if TYPE_CHECKING:
     from click.testing import Result

@@ -18,19 +18,19 @@ import dagster as dg
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from cdc_assets import names
-from cdc_assets.backup.platform import verify_state
-from cdc_assets.backup.verify import verify_backup
-from cdc_assets.defs.assets.backup import build_backup_assets
-from cdc_assets.defs.assets.bronze import build_bronze_assets
-from cdc_assets.defs.assets.silver import build_silver_assets
-from cdc_assets.registry.base_table import Table
-from cdc_assets.registry.models import Source
-from cdc_assets.registry_files.loader import load_source
-from cdc_assets.resources import platform as platform_clients
-from cdc_assets.resources.platform import Platform
-from cdc_assets.volumetry.log_position import carry_to_lake
-from cdc_assets.volumetry.measure import measure_transport
+from cdc_assets.backup.platform_log import verify_state
+from cdc_assets.backup.verification import verify_backup
+from cdc_assets.capture.log_position import carry_to_lake
+from cdc_assets.clients import platform as platform_clients
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.defs.backup_assets import build_backup_assets
+from cdc_assets.defs.lake_assets import build_bronze_assets, build_silver_assets
+from cdc_assets.proof.volumetry import measure_transport
+from cdc_assets.registry import names
+from cdc_assets.registry.loader import load_source
+from cdc_assets.registry.source_declaration import Source
+from cdc_assets.registry.table_declaration import Table
 from cdc_assets_tests.e2e.source_rows import current_versions, silver_rows, source_rows
 from cdc_assets_tests.support.lake.lake import rows, values
 from cdc_assets_tests.support.live.cdc import Cdc
@@ -120,7 +120,7 @@ class Ground:
 
     def materialize(self) -> None:
         """Bronze, silver and the backup, once all that is committed now is in the lake's topic."""
-        carry_to_lake(self.platform, self.source, deadline=180)
+        carry_to_lake(Chain(self.platform, self.source), deadline=180)
         assets = [build_bronze_assets(self.source), build_silver_assets(self.source), build_backup_assets(self.source)]
         with dg.DagsterInstance.ephemeral() as instance:
             assert dg.materialize(assets, instance=instance, resources={"platform": self.platform}).success
@@ -131,7 +131,7 @@ class Ground:
     def all_is_well(self) -> None:
         """Silver is the table, bronze has every record of the topic once, and all counts say so."""
         self.materialize()
-        transport = measure_transport(self.platform, self.source, self.source.tables, previous={})
+        transport = measure_transport(Chain(self.platform, self.source), self.source.tables, previous={})
         for table in self.source.tables:
             self._is_well(table)
             name = names.table_name(table)

@@ -19,25 +19,26 @@ import dagster as dg
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from cdc_assets import names
-from cdc_assets.defs.checks.history import build_history_checks, history_key
-from cdc_assets.reconcile.any_source import compare_rows
-from cdc_assets.reconcile.method import AS_DECLARED, ComparisonMethod, ComparisonScope
-from cdc_assets.reconcile.result import TableResult
-from cdc_assets.registry.models import Source
-from cdc_assets.resources.kafka import KafkaCluster
-from cdc_assets.resources.platform import Platform
-from cdc_assets.tables.fold_specs import silver_spec
-from cdc_assets.tables.source_catalogue import catalogue_of
+from cdc_assets.capture.source_columns import catalogue_of
+from cdc_assets.chain.fold_specs import silver_spec
+from cdc_assets.clients.kafka import KafkaCluster
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.defs.row_checks import build_history_checks, history_key
+from cdc_assets.proof.comparison_at_cut import AS_DECLARED, ComparisonMethod, ComparisonScope
+from cdc_assets.proof.comparison_result import TableResult
+from cdc_assets.proof.source_comparison import compare_rows
+from cdc_assets.registry import names
+from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.live.live_binlog import LiveBinlog
 from cdc_assets_tests.support.live.live_source import LiveSource
-from spark.small_batches import job as bronze
-from spark.small_tables import job as silver
+from spark.bronze import small_append as bronze
+from spark.silver import small_tables as silver
 from spark.specs import BronzeSpec, TopicRange
 
 if TYPE_CHECKING:
-    from spark.reconcile.own_order import TwoRanges
-    from spark.reconcile.row_text import Slice
+    from spark.proof.key_order import TwoRanges
+    from spark.proof.row_text import Slice
 
 
 @dataclass
@@ -143,13 +144,13 @@ class SmallChain:
             for topic, state in cluster.states([*mirrored]).items()
         )
         path = names.bronze_path(str(self.root), self.source)
-        bronze.run(self.session, BronzeSpec(path, self.live.bootstrap, ranges, uuid.uuid4().hex))
+        bronze.append_small_batch(self.session, BronzeSpec(path, self.live.bootstrap, ranges, uuid.uuid4().hex))
         if fold:
             self.fold(tables)
 
     def fold(self, tables: Sequence[str] = ()) -> None:
         chosen = [self.source.table(t) for t in tables] or list(self.source.tables)
-        found = catalogue_of(self.platform, self.source, chosen)
+        found = catalogue_of(Chain(self.platform, self.source), chosen)
         for table in chosen:
             silver.fold_one(self.session, silver_spec(str(self.root), self.source, table, found[table.id]))
 
@@ -175,7 +176,7 @@ class SmallChain:
     ) -> dict[str, TableResult]:
         self._copier.during = during
         chosen = [self.source.table(t) for t in tables] or list(self.source.tables)
-        return compare_rows(self.platform, self.source, chosen, ComparisonScope(slices or {}, method=method))
+        return compare_rows(Chain(self.platform, self.source), chosen, ComparisonScope(slices or {}, method=method))
 
 
 @contextmanager

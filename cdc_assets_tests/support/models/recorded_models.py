@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases.catalogue import CatalogueColumn, CatalogueTable
-from cdc_assets.resources.table_models import TableModel, newest_models
+from cdc_assets.clients.databases.catalogue import CatalogueColumn, CatalogueTable
+from cdc_assets.clients.schema_history import TableModel, newest_models
+from cdc_assets.registry.field_types import TableId
 
 BENT = {
     "INTEGER UNSIGNED",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from cdc_assets import names
-from cdc_assets.onboarding.declared_source import find_source
-from cdc_assets.resources.platform import Platform
+from cdc_assets.capture.onboarding.onboarding_state import find_source
+from cdc_assets.clients.platform import Platform
+from cdc_assets.registry import names
 from cdc_assets_tests.support.onboarding.ground import Ground
 
 Place = tuple[object, ...]

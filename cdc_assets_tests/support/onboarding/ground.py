@@ -21,12 +21,12 @@ from unittest.mock import patch
 import psycopg
 import pymysql
 
-from cdc_assets.connectors.apply import apply_connector
-from cdc_assets.connectors.capture import capture_config
-from cdc_assets.connectors.mirrormaker2 import mirror_config
-from cdc_assets.onboarding.declared_source import find_source
-from cdc_assets.onboarding.registry_file import remove_tables
-from cdc_assets.resources.platform import Platform
+from cdc_assets.capture.connectors.apply_connector import apply_connector
+from cdc_assets.capture.connectors.declared_connectors import capture_config
+from cdc_assets.capture.connectors.mirrormaker2 import mirror_config
+from cdc_assets.capture.onboarding.onboarding_state import find_source
+from cdc_assets.capture.onboarding.registry_entries import remove_tables
+from cdc_assets.clients.platform import Platform
 from cdc_assets_tests.support.live.live_binlog import LiveBinlog
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_mongodb import LiveMongoDb

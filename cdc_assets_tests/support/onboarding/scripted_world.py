@@ -21,9 +21,9 @@ from urllib.parse import unquote
 
 import httpx
 
-from cdc_assets.errors import DatabaseError
-from cdc_assets.resources.connect import ConnectClient
-from cdc_assets.resources.platform import Platform
+from cdc_assets.clients.connect import ConnectClient
+from cdc_assets.clients.platform import Platform
+from cdc_assets.registry.errors import DatabaseError
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
 
 

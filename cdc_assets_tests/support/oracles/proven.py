@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from cdc_assets.resources.delta_log import silver_state
-from spark.reconcile.history_again import Again
-from spark.reconcile.history_proof import Proof, prove
+from cdc_assets.clients.delta_log import silver_state
+from spark.proof.history_proof import Again, Proof, prove
 from spark.specs import SilverSpec
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 from typing_extensions import override
 
-from cdc_assets.stack.java import java
+from cdc_assets.stack.runtimes import java
 from cdc_assets_tests.support.lake.jvm import free_port, locked_jars, running, until
 from cdc_assets_tests.support.servers.secrets_worker import SecretsWorker
 

@@ -10,12 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cdc_assets.registry.backup_store import BackupStore
-from cdc_assets.stack.components.base import Component
-from cdc_assets.stack.components.gcs import GcsEndpoint
-from cdc_assets.stack.components.s3 import S3Endpoint
-from cdc_assets.stack.errors import NotReadyError
+from cdc_assets.stack.component import Component, Site
+from cdc_assets.stack.components.object_stores import GcsEndpoint, S3Endpoint
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.site import Site
+from cdc_assets.stack.stack_errors import NotReadyError
 from cdc_assets_tests.support.lake.jvm import free_port, locked_jars, until
 
 KINDS: dict[str, type[Component]] = {"s3": S3Endpoint, "gcs": GcsEndpoint}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from cdc_assets.resources.connect import ConnectClient
-from cdc_assets.stack.ports import assign
+from cdc_assets.clients.connect import ConnectClient
+from cdc_assets.stack.loopback import assign
 from cdc_assets_tests.programs.whole_java import whole_java
 from cdc_assets_tests.support.live.live_source import LiveSource, Part
 from cdc_assets_tests.support.servers.quick_worker import QuickWorker

@@ -13,10 +13,10 @@ from pathlib import Path
 import psycopg
 from typing_extensions import override
 
-from cdc_assets.stack.components.postgres import Postgres, ensure_database, ensure_role
+from cdc_assets.stack.component import Site
+from cdc_assets.stack.components.postgres_server import Postgres, ensure_database, ensure_role
 from cdc_assets.stack.home import Home
-from cdc_assets.stack.ports import assign
-from cdc_assets.stack.site import Site
+from cdc_assets.stack.loopback import assign
 from cdc_assets_tests.programs.wanted import LOCALES, command, find_file
 from cdc_assets_tests.support.live.live_source import NAME, Part
 

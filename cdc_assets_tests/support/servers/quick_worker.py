@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from cdc_assets.stack.components.connect import ConnectWorker
+from cdc_assets.stack.components.connect_worker import ConnectWorker
 
 
 class QuickWorker(ConnectWorker):

@@ -6,7 +6,7 @@ import json
 
 import httpx
 
-from cdc_assets.resources.connect import ConnectClient
+from cdc_assets.clients.connect import ConnectClient
 
 
 class FakeConnect:

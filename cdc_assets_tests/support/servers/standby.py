@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import psycopg
 
-from cdc_assets.stack.components.postgres import SUPERUSER, binary
-from cdc_assets.stack.identity import wrap
-from cdc_assets.stack.ports import HOST
+from cdc_assets.stack.component import as_child
+from cdc_assets.stack.components.postgres_server import SUPERUSER, binary
+from cdc_assets.stack.loopback import HOST
 from cdc_assets_tests.support.lake.jvm import free_port, running, until
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.servers.own_server import OwnServer
@@ -31,7 +31,7 @@ def standby(live: LiveSource | OwnServer, *, slots: bool = False) -> Iterator[st
     backup = [binary("pg_basebackup"), *primary, "-D", str(data), "-R", "-X", "stream", "-c", "fast"]
     backup += ["-d", "dbname=postgres", "-C", "-S", "standby"] if slots else []
     environment = {**os.environ, "PGPASSWORD": password}
-    made = subprocess.run(wrap(backup, postgres.identity), env=environment, capture_output=True, text=True, check=False)
+    made = subprocess.run(as_child(backup, postgres.identity), env=environment, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
     command = [part if part != str(postgres.data) else str(data) for part in postgres.command()]
     command[command.index("-p") + 1] = str(port)
@@ -46,6 +46,6 @@ def standby(live: LiveSource | OwnServer, *, slots: bool = False) -> Iterator[st
         except psycopg.OperationalError:
             return False
 
-    with running(wrap(command, postgres.identity), log=log) as process:
+    with running(as_child(command, postgres.identity), log=log) as process:
         until(answers, process=process, log=log)
         yield f"{HOST}:{port}"

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdc_assets.kinds import KINDS
-from cdc_assets.registry.identifiers import TableId
-from cdc_assets.resources.databases.catalogue import CatalogueTable
-from cdc_assets.resources.table_models import newest_models
-from cdc_assets.tables.model_difference import model_difference
+from cdc_assets.capture.model_differences import model_difference
+from cdc_assets.clients.databases.catalogue import CatalogueTable
+from cdc_assets.clients.schema_history import newest_models
+from cdc_assets.registry.field_types import TableId
+from cdc_assets.registry.kinds import KINDS
 from cdc_assets_tests.support.servers.binlog_server import BinlogServer
 from cdc_assets_tests.support.statements.corpus import Case
 from cdc_assets_tests.support.statements.played import PlayedCase, play
 from cdc_assets_tests.support.statements.read_statements import read_statements
-from spark.delta.identifiers import double_quote
+from spark.table.identifiers import double_quote
 
 
 @dataclass

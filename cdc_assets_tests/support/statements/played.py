@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.registry.identifiers import TableId
-from cdc_assets.registry.mariadb import MariaDb
-from cdc_assets.registry.mysql import MySql
-from cdc_assets.resources.databases.binlog_database import BinlogDatabase
-from cdc_assets.resources.databases.catalogue import CatalogueTable
-from cdc_assets.resources.databases.mariadb import MariaDbDatabase
-from cdc_assets.resources.databases.mysql_capture import MySqlCapture
+from cdc_assets.clients.databases.binlog import BinlogDatabase
+from cdc_assets.clients.databases.catalogue import CatalogueTable
+from cdc_assets.clients.databases.mariadb import MariaDbDatabase
+from cdc_assets.clients.databases.mysql import MySqlCapture
+from cdc_assets.registry.databases import MariaDb, MySql
+from cdc_assets.registry.field_types import TableId
 from cdc_assets_tests.support.servers.binlog_server import PASSWORD, BinlogServer
 from cdc_assets_tests.support.servers.mariadb_server import mariadb_server
 from cdc_assets_tests.support.servers.mysql_server import mysql_server

@@ -11,13 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cdc_assets.connectors.debezium_common import binlog_value_settings
-from cdc_assets.registry.value_forms import ValueForms
+from cdc_assets.capture.connectors.debezium_settings import binlog_value_settings
+from cdc_assets.registry.record_forms import ValueForms
 from cdc_assets.stack.avro_converter import compiler_jars
-from cdc_assets.stack.jars.download import cache_folder, download
-from cdc_assets.stack.jars.lockfile import read_lock
-from cdc_assets.stack.jars.maven_mirror import repository
-from cdc_assets.stack.java import java_command
+from cdc_assets.stack.jars.locked_jars import cache_folder, download, read_lock, repository
+from cdc_assets.stack.runtimes import java_command
 from cdc_assets_tests.programs.whole_java import whole_java
 
 SOURCE = Path(__file__).with_name("ReadStatements.java")

@@ -1,1 +1,0 @@
-"""What bronze reads next, and the appends that read it."""

@@ -1,1 +1,0 @@
-"""Declared connector configurations, rendered from the registry; pure data, no service touched."""

@@ -1,1 +1,0 @@
-"""Asset checks: what each link promises, compared with what is there."""

@@ -1,0 +1,228 @@
+"""The bronze and silver assets: the committed records of each table, each once, and the current state that is folded of them.
+
+Bronze is one Kafka read and one Delta commit for all tables of the step. Ranges are worked out here, from the log and the topics
+as they are now, never from what a sensor saw. A table whose topic contradicts the log fails by itself, or is read again
+(`topics: {on_gap: resnapshot}`).
+
+Silver folds all tables of the step at the same time, small ones in one Spark job (cdc_assets.chain.silver_fold). Column
+types come from the source's catalogue, one query for all; when the source cannot be asked, silver waits, since a guess about
+types would be a guess about data. A source of topics declares them.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import dagster as dg
+
+from cdc_assets.capture.source_columns import source_columns
+from cdc_assets.chain.bronze_append import AppendedTable, append, look, table_news, take_out_copies
+from cdc_assets.chain.fold_specs import catalogue_or_last_known, fold_refusals
+from cdc_assets.chain.silver_fold import Results, fold_others, preview
+from cdc_assets.chain.table_reload import close_gap
+from cdc_assets.clients.databases.catalogue import CatalogueTable
+from cdc_assets.clients.delta_log import bronze_committed, silver_rows, version_after
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.schema_ledger import LakeColumn, lake_columns, ledger_of
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.table_concurrency import table_lock
+from cdc_assets.defs.asset_specs import asset_key, silver_version
+from cdc_assets.defs.asset_steps import TableMetadata, table_step
+from cdc_assets.defs.row_checks import quarantine_evaluation
+from cdc_assets.defs.schema_and_fresh_checks import schema_news
+from cdc_assets.registry import names
+from cdc_assets.registry.display_text import in_markdown
+from cdc_assets.registry.errors import CdcAssetsError, TableFailuresError
+from cdc_assets.registry.field_types import TableId
+from cdc_assets.registry.source_declaration import BaseSource
+from cdc_assets.registry.table_declaration import Table
+from spark.specs import Column, JobResult
+
+
+def build_bronze_assets(source: BaseSource) -> dg.AssetsDefinition:
+    """One step for all tables of the source."""
+
+    @table_step("bronze", source)
+    def bronze(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
+        tables = sorted(tables, key=lambda table: table.name)
+        with ExitStack() as locks:
+            for table in tables:  # in one order, so that two runs cannot wait for each other
+                locks.enter_context(table_lock("bronze", source.name, names.table_name(table)))
+            yield from append_news(context, platform, source, tables)
+
+    return bronze
+
+
+def append_news(context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, tables: list[Table]) -> TableMetadata:
+    """Append what the tables' topics hold beyond bronze, up to the last stable offsets of this moment."""
+    topics = look(Chain(platform, source), tables)
+    failures = {_short(source, tables, topic): text for topic, text in topics.missing.items()}
+    for topic, text in topics.gaps.items():
+        try:
+            if source.topics.on_gap == "resnapshot":
+                context.log.warning("%s", text)
+            topics.slices[topic] = close_gap(Chain(platform, source), topics, topic, context.log.info)
+        except CdcAssetsError as error:
+            failures[_short(source, tables, topic)] = str(error) if str(error) == text else f"{text}; {error}"
+    seconds, batches = append(Chain(platform, source), topics, context.run.run_id, context.log.info)
+    for done in table_news(Chain(platform, source), topics, seconds, batches):
+        yield done.table, metadata_of_append(done)
+    if failures:
+        raise TableFailuresError("bronze", failures)
+
+
+def metadata_of_append(done: AppendedTable) -> dict[str, Any]:
+    """What Dagster shows of a table after an append."""
+    return {
+        "dagster/row_count": done.records,
+        "cdc/records_appended": done.added,
+        "cdc/offset_ranges": dg.MetadataValue.json({str(p): list(r) for p, r in sorted(done.ranges.items())}),
+        "cdc/offsets_read": done.offsets,
+        "cdc/epoch": done.epoch,
+        "cdc/delta_version": done.version,
+        "cdc/batches": done.batches,
+        "cdc/seconds": round(done.seconds, 3),
+        "cdc/records_per_second": round(done.added / done.seconds) if done.seconds else 0,
+        **({"cdc/read_again_after": done.gap} if done.gap else {}),
+    }
+
+
+def _short(source: BaseSource, tables: list[Table], topic: str) -> str:
+    return next(names.table_name(table) for table in tables if names.lake_topic(source, table) == topic)
+
+
+_BEFORE_THE_BACKUP = {"dagster/priority": "1"}
+"""Of two steps behind bronze the backup's would run first, by its name, and a change would wait for it on its way to silver."""
+
+
+def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
+    """One step for all tables of the source."""
+
+    def version_of(lake: str, table: Table, _: Mapping[str, Any], told: str | None) -> str | None:
+        return silver_version(lake, source, table, told)
+
+    @table_step("silver", source, tags=_BEFORE_THE_BACKUP, version_of=version_of)
+    def silver(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
+        take_out_copies(Chain(platform, source), context.log.warning)
+        # In this order: what bronze holds by now was written under the catalogue that is read next, or an older one.
+        committed = bronze_committed(names.bronze_path(platform.lake, source))
+        catalogue = catalogue_or_last_known(Chain(platform, source), tables, context.log.warning)
+
+        if committed is None:
+            context.log.info("bronze of source %s holds nothing yet", source.name)
+            return
+        refusals: dict[TableId, str] = {}
+        set_aside: list[Table] = []
+        try:
+            for table, results in fold_others(Chain(platform, source), tables, catalogue, committed.version, context.log.info):
+                if results[0].detail.get("quarantined"):
+                    set_aside.append(table)
+                yield table, metadata_of_fold(platform.lake, source, table, catalogue[table.id], results)
+        except TableFailuresError as error:
+            failed = [table for table in tables if names.table_name(table) in error.failures]
+            refusals = fold_refusals(platform.lake, source, failed, catalogue)
+            raise
+        finally:
+            for event in schema_news(context.instance, platform.lake, source, tables, refusals):
+                context.instance.report_runless_asset_event(event)
+            for table in set_aside:
+                # Its check has a rhythm of its own, and the table is red from now on.
+                context.instance.report_runless_asset_event(quarantine_evaluation(platform.lake, source, table))
+
+    return silver
+
+
+def metadata_of_fold(lake: str, source: BaseSource, table: Table, found: CatalogueTable, results: Results) -> dict[str, Any]:
+    """What Dagster shows of a table after a fold; `found` is what it was folded by."""
+    result, versions = results
+    metadata = _metadata(lake, source, table, found, result)
+    return metadata | (_of_history(lake, source, table, found, versions) if versions else {})
+
+
+def _of_history(lake: str, source: BaseSource, table: Table, found: CatalogueTable, result: JobResult) -> dict[str, Any]:
+    path = names.history_path(lake, source, table)
+    columns = _columns_of_silver(lake, source, table, found)
+    return {
+        "cdc/history_uri": path,
+        "cdc/history_table": names.sql_text("history", source, table),
+        "cdc/history_columns": dg.MetadataValue.table_schema(column_schema(lake_columns(path), columns, found)),
+        "cdc/history_versions": silver_rows(path) or 0,
+        "cdc/history_delta_version": version_after(path, result),
+        "cdc/history_versions_added": result.rows_inserted,
+        "cdc/history_versions_changed": result.rows_updated + result.rows_deleted,
+        "cdc/history_keys_folded_again": result.detail.get("refolded_keys", 0),
+        "cdc/history_seconds": round(result.seconds, 3),
+    }
+
+
+def _keys(table: Table, found: CatalogueTable) -> str:
+    if table.without_key == "multiset":
+        return "none: rows are known by all of their values"
+    return ", ".join(table.keys or found.primary_key) or "none: appended"
+
+
+_OUR_COLUMNS = {
+    "_cdc_position": "the place of the event that made this row; texts in the order of the source's log",
+    "_cdc_op": "what that event was: c created, u updated, r read by a snapshot, d deleted, t truncated",
+    "_cdc_source_ts": "when the source committed it",
+    "_cdc_tx_id": "the source's transaction",
+    "_cdc_deleted": "the row is gone from the source",
+    "_valid_from": "the position of the event that made the version",
+    "_valid_to": "the position of the event that ended it; null while it holds",
+    "_is_current": "whether the version holds",
+}
+"""As docs/how-to/read-tables.md has them."""
+
+
+def column_schema(held: Sequence[LakeColumn], columns: Sequence[Column], found: CatalogueTable) -> dg.TableSchema:
+    """The columns that a lake's table has, each with its type there, its type at the source beside that, and the comment that the
+    source's database has of it; Dagster renders these as Markdown."""
+    comments = {column.name: in_markdown(column.comment) for column in found.columns if column.comment}
+    at_source = {column.name: column for column in columns}
+
+    def to_column(each: LakeColumn) -> dg.TableColumn:
+        theirs = at_source.get(each.name)
+        if theirs is None:
+            return dg.TableColumn(each.name, each.type, _OUR_COLUMNS.get(each.name))
+        limits = dg.TableColumnConstraints(nullable=theirs.nullable, other=[f"at the source: {theirs.source_type}"])
+        return dg.TableColumn(each.name, each.type, comments.get(each.name), limits)
+
+    return dg.TableSchema([to_column(column) for column in held])
+
+
+def _columns_of_silver(lake: str, source: BaseSource, table: Table, found: CatalogueTable) -> Sequence[Column]:
+    """As silver has them by the table's policy: what is kept of a dropped column, aside for another type, or left out."""
+    ledger = ledger_of(names.silver_path(lake, source, table))
+    return ledger.columns if ledger else source_columns(source, table, found)
+
+
+def _preview(path: str, source: BaseSource, table: Table) -> dict[str, Any]:
+    shown = preview(path, table.sensitive, source.preview_rows)
+    return {"cdc/preview": dg.MetadataValue.md(shown)} if shown else {}
+
+
+def _metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable, result: JobResult) -> dict[str, Any]:
+    bronze = asset_key("bronze", source, table)
+    path = names.silver_path(lake, source, table)
+    columns = _columns_of_silver(lake, source, table, found)
+    return {
+        "dagster/row_count": silver_rows(path) or 0,
+        "dagster/column_schema": column_schema(lake_columns(path), columns, found),
+        "dagster/column_lineage": dg.TableColumnLineage(
+            {c.name: [dg.TableColumnDep(asset_key=bronze, column_name="value")] for c in columns}
+        ),
+        **_preview(path, source, table),
+        "cdc/delta_version": version_after(path, result),
+        "cdc/events_folded": result.rows_read,
+        "cdc/rows_inserted": result.rows_inserted,
+        "cdc/rows_updated": result.rows_updated,
+        "cdc/rows_deleted": result.rows_deleted,
+        "cdc/records_quarantined": result.detail.get("quarantined", 0),
+        "cdc/late_events": result.detail.get("late_events", 0),
+        "cdc/keys_folded_again": result.detail.get("refolded_keys", 0),
+        "cdc/positions_remembered": result.detail.get("positions_remembered", 0),
+        "cdc/events_by_op": dg.MetadataValue.json(dict(result.by_op)),
+        "cdc/keys": _keys(table, found),
+        "cdc/seconds": round(result.seconds, 3),
+        "cdc/events_per_second": round(result.rows_read / result.seconds) if result.seconds else 0,
+    }

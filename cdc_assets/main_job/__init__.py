@@ -1,1 +1,0 @@
-"""What `cdc up` does once the stack stands: carry everything to silver and backup, and show that it is there."""

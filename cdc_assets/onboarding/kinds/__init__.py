@@ -1,1 +1,0 @@
-"""What the steps do differently for each kind of database."""

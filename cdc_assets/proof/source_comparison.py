@@ -1,0 +1,212 @@
+"""Rows of any source compared with silver by the way that its kind allows: at an exact cut where its log tells one, on a
+standby so that scans do not touch the primary, under MySQL's global read lock, in two steps elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, cast
+
+from cdc_assets.capture.incarnations.server_verdict import refusal, verdict
+from cdc_assets.capture.log_position import LogPosition, carry_to_lake
+from cdc_assets.capture.source_columns import columns_as_declared, registry_columns, source_columns
+from cdc_assets.clients.databases.catalogue import SourceDatabase
+from cdc_assets.clients.databases.mysql import MySqlDatabase
+from cdc_assets.clients.databases.postgresql import PostgresDatabase
+from cdc_assets.clients.databases.source_cut import RowsNow
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.proof import comparison_at_cut as exact
+from cdc_assets.proof import two_step_comparison
+from cdc_assets.proof.comparison_at_cut import WHOLE_TABLES, ComparisonScope
+from cdc_assets.proof.comparison_result import TableResult, not_compared, with_causes
+from cdc_assets.proof.unsent_changes import forget_equal_tables
+from cdc_assets.registry import names, settings
+from cdc_assets.registry.databases import Database
+from cdc_assets.registry.errors import CdcAssetsError, CutRefusedError, DatabaseError, IncarnationError
+from cdc_assets.registry.kinds import expect, kind_of
+from cdc_assets.registry.source_declaration import BaseSource, Source, UnaskedSource
+from cdc_assets.registry.table_declaration import Table
+from spark.errors import quantity
+
+STATEMENT_TIMEOUT = 600.0
+
+
+class StandbyServer(Protocol):
+    """A server that replays the source's log."""
+
+    @property
+    def database(self) -> SourceDatabase:
+        """Opened for its rows."""
+
+    def await_replay(self, lsn: str, timeout: float) -> None:
+        """Until it shows what the primary had committed at this place; `timeout` in seconds."""
+
+
+def compare_on_standby(
+    chain: Chain[Source], tables: Sequence[Table], scope: ComparisonScope = WHOLE_TABLES
+) -> dict[str, TableResult]:
+    """The two-step method with the source's own database, or with its standby at `host:port`.
+
+    A standby cannot tell an exact moment: `pg_current_snapshot()` lists no running transactions there (they are kept as
+    subtransactions, which it does not show), and its log takes no marker. So the two-step method reads it, and a marker on the
+    primary says how far it must have replayed: in a round, the second look at a suspect sees all that the lake was brought to.
+
+    Raises:
+        DatabaseError: the standby is not reached, is none, or the source is no PostgreSQL.
+    """
+    primary = chain.platform.database(chain.source)
+    beside = None if scope.method.standby is None else open_standby(chain.source, scope.method.standby)
+    where = beside.database if beside else primary
+
+    def carry() -> LogPosition:
+        position = carry_to_lake(chain, deadline=scope.timeout)
+        if beside:
+            beside.await_replay(position.lsn, scope.timeout)
+        return position
+
+    catalogue = primary.tables([t.id for t in tables])
+    standby_source = two_step_comparison.TwoStepSource(RowsNow(where, STATEMENT_TIMEOUT), carry, catalogue, scope.method.view)
+    results = two_step_comparison.compare_in_two_steps(chain, tables, standby_source, slices=scope.shares)
+    return with_causes(chain, catalogue, results)
+
+
+def compare_as_declared(
+    chain: Chain[Source], tables: Sequence[Table], scope: ComparisonScope = WHOLE_TABLES
+) -> dict[str, TableResult]:
+    """At an exact cut, or with the standby that the source declares; what stands in the way is a result as well."""
+    declared = chain.source.reconciliation.standby
+    if declared is None:
+        results = exact.compare(chain, tables, scope)
+        forget_equal_tables(chain.source, tables, results)
+        return results
+    try:
+        beside = replace(scope.method, standby=settings.resolve(declared))
+        return compare_on_standby(chain, tables, replace(scope, method=beside))
+    except CdcAssetsError as error:
+        return {names.table_name(table): not_compared(chain.source, table, str(error), method="two-step") for table in tables}
+
+
+def open_standby(source: Source, place: str) -> StandbyServer:
+    """The standby at `host:port`.
+
+    Raises:
+        DatabaseError: the source's kind has none, or it is not reached.
+    """
+    opened = kind_of(source).standby
+    if opened is None:
+        raise DatabaseError(f"standby {place!r} of source {source.name}: give host:port of a PostgreSQL standby")
+    standby: StandbyServer = opened.load()(source, place)
+    return standby
+
+
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class PostgresStandby:
+    """A hot standby of PostgreSQL (standby.StandbyServer)."""
+
+    database: PostgresDatabase
+
+    def await_replay(self, lsn: str, timeout: float) -> None:
+        """Until the standby shows what the primary had committed when the marker at `lsn` was written.
+
+        Raises:
+            DatabaseError: it does not within `timeout` seconds.
+        """
+        until = time.monotonic() + timeout
+        with self.database.connection() as connection:
+            while True:
+                behind, at = connection.execute(
+                    "SELECT pg_wal_lsn_diff(%s::pg_lsn, pg_last_wal_replay_lsn())::bigint, pg_last_wal_replay_lsn()::text", [lsn]
+                ).fetchone()
+                if behind <= 0:
+                    return
+                if time.monotonic() > until:
+                    raise DatabaseError(
+                        f"the standby at {self.database.place} has replayed up to {at}, {quantity(behind, 'byte')} short of {lsn}"
+                    )
+                time.sleep(_POLL_SECONDS)
+
+
+def standby_of(source: Source, place: str) -> PostgresStandby:
+    """The standby at `host:port`, reached with the source's own role.
+
+    Raises:
+        DatabaseError: it is not reached, or is no standby.
+    """
+    host, _, port = place.rpartition(":")
+    if not (host and port.isdigit()):
+        raise DatabaseError(f"standby {place!r} of source {source.name}: give host:port of a PostgreSQL standby")
+    own = expect(source.database, Database)
+    standby = PostgresDatabase(own.model_copy(update={"host": host, "port": int(port)}))
+    with standby.connection() as connection:
+        if not connection.execute("SELECT pg_is_in_recovery()").fetchone()[0]:
+            raise DatabaseError(f"PostgreSQL at {standby.place} is no standby: compare with it without --standby")
+    return PostgresStandby(standby)
+
+
+def compare_locked(
+    chain: Chain[UnaskedSource], tables: Sequence[Table], scope: ComparisonScope = WHOLE_TABLES
+) -> dict[str, TableResult]:
+    """By short table name; what stands in the way is a result as well.
+
+    A table whose declared columns are of other types than the database's (a length of time as a bigint) is compared in pages
+    too: the server's SQL would write other texts than silver has (two_step_comparison).
+    """
+    if scope.method.two_step or not exact.can_reconcile(chain.source):
+        return two_step_comparison.compare_paged(chain, tables, scope)
+    try:
+        if (found_other := verdict(chain)).kind == "other":
+            raise IncarnationError(refusal(chain.source, found_other))
+        otherwise = _other_types(chain, tables)
+        results = exact.compare_at_cut(chain, [t for t in tables if t.name not in otherwise], scope)
+    except CutRefusedError as error:
+        if chain.source.reconciliation.marker:
+            return two_step_comparison.compare_paged(chain, tables, scope)
+        reason = (
+            f"{error}; or declare a marker table, by which rows are compared in pages (reconciliation: {{marker: schema.table}})"
+        )
+        return {names.table_name(table): not_compared(chain.source, table, reason) for table in tables}
+    except CdcAssetsError as error:
+        return {names.table_name(table): not_compared(chain.source, table, str(error)) for table in tables}
+    in_pages = [t for t in tables if t.name in otherwise]
+    return results | (two_step_comparison.compare_paged(chain, in_pages, scope) if in_pages else {})
+
+
+def _other_types(chain: Chain[UnaskedSource], tables: Sequence[Table]) -> set[str]:
+    """The tables with a column of which the database's type and the declared one are not written alike."""
+    from spark.values.column_forms import fits
+
+    written = cast(MySqlDatabase, chain.platform.database(chain.source)).tables_in_own_types([table.id for table in tables])
+    declared = columns_as_declared(chain.source, written)
+    others: set[str] = set()
+    for table in tables:
+        if table.id not in written or not registry_columns(table):
+            continue
+        types = {column.name: column.type for column in written[table.id].columns}
+        columns = [c for c in source_columns(chain.source, table, declared[table.id]) if c.name in types]
+        if not all(fits(types[c.name], c) for c in columns):
+            others.add(table.name)
+    return others
+
+
+def compare_rows(
+    chain: Chain[BaseSource], tables: Sequence[Table], scope: ComparisonScope = WHOLE_TABLES
+) -> dict[str, TableResult]:
+    """By short table name; what stands in the way is a result as well.
+
+    Raises:
+        DatabaseError: there is no such kind of source, or the standby is none.
+    """
+    if chain.source.asked and (scope.method.two_step or scope.method.standby):
+        return compare_on_standby(Chain(chain.platform, chain.source.asked), tables, scope)
+    compare = kind_of(chain.source).compare
+    if compare is None:
+        raise DatabaseError(f"source {chain.source.name}: nobody can be asked for its rows")
+    results: dict[str, TableResult] = compare.load()(chain, tables, scope)
+    if not scope.method.view:
+        forget_equal_tables(chain.source, tables, results)
+    return results

@@ -1,0 +1,366 @@
+"""Takes a whole source away (`cdc remove`), in the order in which nothing is lost and nothing is left: what of it is kept
+or goes by one word each.
+
+Connectors are stopped, then without offsets, then deleted; the registry file is put aside as `<file>.removed`, where a
+repeated command finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cdc_assets.capture.connectors.connector_inventory import COMMIT
+from cdc_assets.capture.connectors.declared_connectors import DeclaredConnector, declared_connectors
+from cdc_assets.capture.onboarding.onboarding_state import only_one
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.operations.registry_reload import take_out
+from cdc_assets.recovery import removed_data
+from cdc_assets.recovery.source_traces import Trace, traces_of
+from cdc_assets.registry import names, settings
+from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, DefinitionsError, RemovalError
+from cdc_assets.registry.kinds import kind_of
+from cdc_assets.registry.loader import REMOVED, load_source, load_sources
+from cdc_assets.registry.source_declaration import BaseSource
+
+if TYPE_CHECKING:
+    from cdc_assets.clients.connect import ConnectClient
+
+GO = ("connector", "slot", "publication", "tables", "mirror", "registry")
+"""What goes unless it is kept: it costs the source, or it would make again what is removed."""
+STAY = ("topics", "lake", "backup")
+"""What stays unless it is named: data, which nobody can bring back."""
+WORDS = (*GO, *STAY)
+AT_SOURCE = ("slot", "publication", "tables")
+
+
+@dataclass(frozen=True)
+class PartsChosen:
+    """What is to go. `kept` and `deleted` are the words that were given."""
+
+    gone: frozenset[str]
+    kept: frozenset[str]
+    deleted: frozenset[str]
+
+    @classmethod
+    def of(cls, keep: Iterable[str], delete: Iterable[str]) -> PartsChosen:
+        """From lists of words, each item one word or several with commas.
+
+        Raises:
+            RemovalError: a word that there is not, or one that is in both lists.
+        """
+        kept, deleted = _words(keep), _words(delete)
+        if unknown := sorted((kept | deleted) - set(WORDS)):
+            raise RemovalError(f"{', '.join(unknown)}: there is no such part of a source; there are: {', '.join(WORDS)}")
+        if both := sorted(kept & deleted):
+            raise RemovalError(f"{', '.join(both)}: --keep and --delete both name it")
+        return cls(frozenset((set(GO) - kept) | deleted), kept, deleted)
+
+
+def _words(given: Iterable[str]) -> frozenset[str]:
+    return frozenset(word.strip() for text in given for word in text.split(",") if word.strip())
+
+
+@dataclass(frozen=True)
+class DeclaredIn:
+    """A source and the file that declares it; `aside`: that file has been put aside."""
+
+    source: BaseSource
+    file: Path
+    aside: bool
+
+
+def find_declaration(folder: Path, name: str) -> DeclaredIn | None:
+    """Of a source that is declared, or was until it was removed; None where no file names it.
+
+    Raises:
+        RegistryError: the registry cannot be read.
+    """
+    declared = {source.name for source in load_sources(folder)}
+    if name in declared:
+        files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+        return next(DeclaredIn(source, file, aside=False) for file in files if (source := load_source(file)).name == name)
+    for file in sorted(folder.glob(f"*{REMOVED}")):
+        if (source := load_source(file)).name == name:
+            return DeclaredIn(source, file, aside=True)
+    return None
+
+
+def put_aside(found: DeclaredIn) -> DeclaredIn:
+    """Rename the file, in one step.
+
+    No loader reads that name. So `cdc remove` can go on after a kill, or remove data later; renamed back, the source is
+    declared.
+
+    Raises:
+        RemovalError: the folder cannot be written.
+    """
+    if found.aside:
+        return found
+    aside = found.file.with_name(found.file.name + REMOVED)
+    try:
+        found.file.replace(aside)
+    except OSError as error:
+        raise RemovalError(
+            f"{found.file} cannot be renamed ({error.strerror}): take it out of the registry where you keep it, and give "
+            "--keep registry"
+        ) from error
+    return DeclaredIn(found.source, aside, aside=True)
+
+
+_ASKED_SECONDS = 10.0
+
+
+def remove_capture(chain: Chain[BaseSource]) -> list[str]:
+    """The connector that reads the database, and the one beside it of an onboarding that was not ended.
+
+    Raises:
+        RemovalError: Connect cannot be asked; names the words that go on without it.
+    """
+    gone = []
+    for declared in _connectors_of(chain.source, "capture"):
+        for name in (declared.name, names.temporary(declared.name)):
+            gone += _remove(chain.platform, declared, name, forget=True)
+    return gone
+
+
+def remove_mirror(chain: Chain[BaseSource], *, forget: bool) -> list[str]:
+    """The connectors on the lake's cluster. `forget`: their offsets go, because the topics that they are of go too.
+
+    Raises:
+        RemovalError: as `remove_capture`.
+    """
+    roles = ("mirror", "checkpoints", "heartbeats")
+    return [
+        name for one in _connectors_of(chain.source, *roles) for name in _remove(chain.platform, one, one.name, forget=forget)
+    ]
+
+
+def running_capture(chain: Chain[BaseSource]) -> str:
+    """The capturing connector's name, where a Connect that answers has it; else empty."""
+    try:
+        connectors = list(_connectors_of(chain.source, "capture"))
+        return next((one.name for one in connectors if _has(chain.platform, one)), "")
+    except CdcAssetsError:
+        return ""
+
+
+def _has(platform: Platform, declared: DeclaredConnector) -> bool:
+    return platform.connect(declared.cluster).within(_ASKED_SECONDS).config(declared.name) is not None
+
+
+def _connectors_of(source: BaseSource, *roles: str) -> Iterator[DeclaredConnector]:
+    try:
+        connectors = declared_connectors([source])
+    except CdcAssetsError as error:
+        raise _away(source, error) from error
+    return (declared for declared in connectors if declared.role in roles)
+
+
+def _remove(platform: Platform, declared: DeclaredConnector, name: str, *, forget: bool) -> list[str]:
+    """Raises RemovalError: the name is somebody else's connector, or git's."""
+    away = (
+        f"rename the file that declares {declared.source.name} to end in {REMOVED}, {COMMIT} then, and give this command again "
+        "when the operator has deleted the connector"
+    )
+    if name == names.SHARED_MIRROR:
+        return []  # other sources' topics are in it; git takes this one's out
+    try:
+        connect = platform.connect(declared.cluster)
+        config = connect.config(name)
+        if config is None:
+            return []
+        if declared.source.managed_by == "gitops":
+            raise RemovalError(f"connector {name} at {connect.url} is managed_by: gitops, nothing was removed; {away}")
+        running = config.get("connector.class", "")
+        if running.rsplit(".", 1)[-1] != declared.config["connector.class"].rsplit(".", 1)[-1]:
+            raise RemovalError(f"connector {name} at {connect.url} runs {running}: it is not of this source, and is left alone")
+        _delete(connect, name, forget=forget)
+    except RemovalError:
+        raise
+    except CdcAssetsError as error:
+        raise _away(declared.source, error) from error
+    return [f"connector {name}"]
+
+
+def _delete(connect: ConnectClient, name: str, *, forget: bool) -> None:
+    connect.stop(name)
+    if forget:
+        # Kept, they would be of a slot or topic that is gone by the time somebody creates the connector again.
+        connect.reset_offsets(name)
+    connect.delete(name)
+
+
+def _away(source: BaseSource, error: CdcAssetsError) -> RemovalError:
+    return RemovalError(
+        f"the connectors of source {source.name} cannot be removed: {error}. Where their Kafka Connect is gone for good: "
+        f"cdc remove {source.name} --keep connector,mirror"
+    )
+
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Removal:
+    """What is to go of one source, and what came of it: `gone` and `left`, for people."""
+
+    platform: Platform
+    declared: DeclaredIn
+    choice: PartsChosen
+    say: Say
+    gone: list[str] = field(default_factory=list)
+    left: list[Trace] = field(default_factory=list)
+
+    @property
+    def source(self) -> BaseSource:
+        """The source that is to go."""
+        return self.declared.source
+
+
+@dataclass(frozen=True)
+class SourcePart:
+    """One part of a source. `what` names it, for a plan."""
+
+    word: str
+    what: Callable[[BaseSource], str]
+    run: Callable[[Removal], list[str]]
+
+
+def plan(source: BaseSource, choice: PartsChosen) -> list[dict[str, Any]]:
+    """Each part of the source, in order; nothing is asked of a service."""
+    return [{"word": s.word, "action": "remove" if s.word in choice.gone else "keep", "what": s.what(source)} for s in STEPS]
+
+
+def remove(removal: Removal) -> None:
+    """Take every part away that is to go; may be repeated, also after a kill.
+
+    Raises:
+        RemovalError: the connector is kept, and what it reads from is not.
+        CdcAssetsError: a service cannot be asked, or refuses; what is done stays done.
+    """
+    choice, source = removal.choice, removal.source
+    needed = sorted({"slot", "publication"} & choice.gone) if _has_slot(source) else []
+    if "connector" not in choice.gone and needed and (name := running_capture(Chain(removal.platform, source))):
+        raise RemovalError(f"connector {name} is to be kept, and reads from them: --keep connector,{','.join(needed)}")
+    with only_one(source.name):
+        for step in STEPS:
+            if step.word in choice.gone:
+                removal.say(f"{step.word}: {step.what(source)}")
+                removal.gone += step.run(removal)
+        removed_data.forget_state(source)
+        if "registry" in choice.deleted and removal.declared.aside:
+            removal.declared.file.unlink(missing_ok=True)
+            removal.gone.append(f"file {removal.declared.file}")
+
+
+def _at_source(word: str) -> Callable[[Removal], list[str]]:
+    def run(removal: Removal) -> list[str]:
+        traces = traces_of(removal.source)
+        if traces is None:
+            return []
+        gone = []
+        try:
+            for trace in traces.find():
+                if trace.word != word:
+                    continue
+                if (trace.ours or word in removal.choice.deleted) and traces.drop(trace):
+                    gone.append(trace.what)
+                else:
+                    removal.left.append(trace)
+        except DatabaseError as error:
+            keep = f"cdc remove {removal.source.name} --keep {','.join(AT_SOURCE)}"
+            raise RemovalError(f"{error}. Where that server is gone for good: {keep}") from error
+        return gone
+
+    return run
+
+
+def _registry(removal: Removal) -> list[str]:
+    gone = []
+    if not removal.declared.aside:
+        before = removal.declared.file
+        removal.declared = put_aside(removal.declared)
+        gone = [f"file {before} is {removal.declared.file.name} now"]
+    if url := settings.lookup("CDC_DAGSTER_URL"):
+        gone += _out_of_dagster(url, removal)
+    return gone
+
+
+def _out_of_dagster(url: str, removal: Removal) -> list[str]:
+    """Before topics and lake go: the source's sensor would ask for what is not there."""
+    name = removal.source.name
+    try:
+        take_out(url, name, say=removal.say)
+    except DefinitionsError as error:
+        removal.say(f"Dagster shows {name} until it has reloaded: {error}")
+        return []
+    return [f"assets, checks, jobs and sensors of {name} in Dagster at {url}"]
+
+
+def _connector(source: BaseSource) -> str:
+    return names.connector_name(source) if getattr(source, "database", None) else "this source has none"
+
+
+def _topics(source: BaseSource) -> str:
+    return (
+        ", ".join(dict.fromkeys((*removed_data.core_topics(source), *removed_data.lake_topics(source))))
+        or "none of ours: others fill them"
+    )
+
+
+def _remove_topics(removal: Removal) -> list[str]:
+    removal.left += removed_data.topics_of_git(Chain(removal.platform, removal.source))
+    return removed_data.remove_topics(Chain(removal.platform, removal.source))
+
+
+def _backup(source: BaseSource) -> str:
+    store = source.backup and source.backup.store
+    return f"objects below {store.bucket}/{store.prefix}/{source.name}" if store else "none declared"
+
+
+def _slot(source: Any) -> str:
+    return names.slot_name(source) if _has_slot(source) else "this source has none"
+
+
+def _publication(source: Any) -> str:
+    if not _has_slot(source):
+        return "this source has none"
+    declared = source.capture.publication
+    return f"{declared} (declared by name: it stays unless --delete publication)" if declared else names.publication_name(source)
+
+
+def _has_slot(source: BaseSource) -> bool:
+    return kind_of(source).has_slot
+
+
+def _tables(source: BaseSource) -> str:
+    return f"ours in {names.SIGNAL_SCHEMA} at the source" if traces_of(source) else "this source has none of ours"
+
+
+def _on_lake_connect(source: BaseSource) -> str:
+    from cdc_assets.capture.connectors.connector_inventory import connector_owners
+
+    return ", ".join(name for name in connector_owners([source]) if name != names.connector_name(source)) or "none"
+
+
+STEPS = (
+    SourcePart("connector", _connector, lambda r: remove_capture(Chain(r.platform, r.source))),
+    SourcePart("slot", _slot, _at_source("slot")),
+    SourcePart("publication", _publication, _at_source("publication")),
+    SourcePart("tables", _tables, _at_source("tables")),
+    SourcePart(
+        "mirror", _on_lake_connect, lambda r: remove_mirror(Chain(r.platform, r.source), forget="topics" in r.choice.gone)
+    ),
+    SourcePart("registry", lambda source: f"the file that declares {source.name}", _registry),
+    SourcePart("topics", _topics, _remove_topics),
+    SourcePart(
+        "lake",
+        lambda source: ", ".join(removed_data.lake_folders(settings.lake(), source)),
+        lambda r: removed_data.remove_lake(Chain(r.platform, r.source)),
+    ),
+    SourcePart("backup", _backup, lambda r: removed_data.remove_backup(Chain(r.platform, r.source))),
+)

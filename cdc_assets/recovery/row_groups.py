@@ -1,0 +1,220 @@
+"""A table's backup as files of bronze: some batches each, in their order, read up to the point of the restore, with what
+bronze's commits would say of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject
+from cdc_assets.clients.object_store import ObjectStore
+from cdc_assets.recovery.backed_up_table import READERS, BackedUpTable
+from cdc_assets.recovery.restore_point import RestorePoint
+from cdc_assets.recovery.stored_rows import CompleteRows, OlderLines, has_all_columns, read_object, read_rows
+from cdc_assets.registry.errors import DamagedObjectError
+from spark.errors import quantity
+from spark.table.topic_commits import CommittedTopic, TopicCommit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_RECORDS, _BYTES = 400_000, 16 << 20
+"""Of a group, as objects: some 200 MiB of lines, which are in memory twice."""
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """Batches of one epoch; `identity` tells two groups apart that do not follow the same.
+
+    Every group is known by what it follows and what it is made of, so that a restore that was killed goes on behind its last
+    group (cdc_assets.recovery.restored_bronze).
+    """
+
+    manifests: tuple[Manifest, ...]
+    identity: str
+
+    @property
+    def plan(self) -> BatchPlan:
+        """Of the last batch, which knows the most."""
+        return self.manifests[-1].plan
+
+    @property
+    def ranges(self) -> dict[int, tuple[int, int]]:
+        """From the first batch's begin to the last one's end."""
+        first = self.manifests[0].plan.ranges
+        return {p: (first.get(p, (start, end))[0], end) for p, (start, end) in self.plan.ranges.items()}
+
+    @property
+    def objects(self) -> list[ManifestObject]:
+        """Those of all batches."""
+        return [item for manifest in self.manifests for item in manifest.objects]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A table's state behind a group: what is committed then, where it has ended for good, and what was damaged on the way."""
+
+    state: CommittedTopic | None = None
+    stopped: frozenset[int] = frozenset()
+    damage: tuple[str, ...] = ()
+    unknown: int = 0
+    """Records of which three columns are not known."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a JSON object."""
+        state = self.state.to_dict() if self.state else None
+        return {"state": state, "stopped": sorted(self.stopped), "damage": list(self.damage), "unknown": self.unknown}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Reached:
+        """From its JSON object."""
+        state = CommittedTopic.from_dict(data["state"]) if data["state"] else None
+        return cls(state, frozenset(data["stopped"]), tuple(data["damage"]), data["unknown"])
+
+
+def row_groups(found: BackedUpTable, point: RestorePoint) -> Iterator[RowGroup]:
+    """In the order of the batches; none spans two epochs, or two forms of values."""
+    identity = f"{found.source}/{found.table} {point.text}"
+    held: list[Manifest] = []
+
+    def close_group() -> RowGroup:
+        nonlocal identity, held
+        digest = hashlib.sha256(identity.encode())
+        for manifest in held:
+            digest.update(manifest.to_bytes())
+        identity = digest.hexdigest()
+        group, held = RowGroup(tuple(held), identity), []
+        return group
+
+    for manifest in found.manifests:
+        if held and (_are_apart(manifest.plan, held[-1].plan) or _is_full([*held, manifest])):
+            yield close_group()
+        held.append(manifest)
+    if held:
+        yield close_group()
+
+
+def _are_apart(one: BatchPlan, other: BatchPlan) -> bool:
+    return (one.epoch, one.layout.values) != (other.epoch, other.layout.values)
+
+
+def _is_full(manifests: list[Manifest]) -> bool:
+    size = sum(item.size for manifest in manifests for item in manifest.objects)
+    return sum(manifest.records for manifest in manifests) > _RECORDS or size > _BYTES
+
+
+_ORDER = ("partition", "offset")
+
+
+@dataclass(frozen=True)
+class GroupReader:
+    """Of one table. `broken`, by key, are objects that the listing shows to be damaged: they are not read."""
+
+    store: ObjectStore
+    point: RestorePoint
+    older: OlderLines
+    broken: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, group: RowGroup, before: Reached) -> tuple[pa.Table, Reached]:
+        """The rows in bronze's columns, those of a partition in their order, and the state behind them."""
+        with ThreadPoolExecutor(READERS) as pool:
+            parts = list(pool.map(partial(self._rows, group.plan), group.objects))
+        damage = tuple(problem for problem in parts if isinstance(problem, str))
+        stored = [one for one in parts if not isinstance(one, str)]
+        rows, stopped = self._up_to_point(_in_order([one.rows for one in stored]), group.plan.epoch, before.stopped)
+        unknown = sum(one.unknown for one in stored)
+        reached = Reached(before.state, stopped, (*before.damage, *damage), before.unknown + unknown)
+        if stopped and not rows.num_rows:
+            return rows, reached  # an epoch whose records lie behind the point is not begun
+        ranges = _ranges(group, rows, before.stopped, stopped)
+        share = _share(group.plan, rows, ranges, [one.snapshots for one in stored])
+        return rows, replace(reached, state=share.after(before.state))
+
+    def _rows(self, plan: BatchPlan, item: ManifestObject) -> CompleteRows | str:
+        """An object's rows, or what is wrong with it."""
+        try:
+            if item.key in self.broken:
+                raise DamagedObjectError(item.key, self.broken[item.key])
+            lines = read_object(self.store, item)
+            rows = _of_plan(read_rows(lines, item, plan.layout.values), plan)
+            return self.older.complete(rows, known=has_all_columns(lines))
+        except DamagedObjectError as error:
+            records_held = f"{quantity(item.records, 'record')}, offsets {item.min_offset} to {item.max_offset}"
+            return f"{error} ({records_held} of partition {item.partition})"
+
+    def _up_to_point(self, rows: pa.Table, epoch: int, stopped: frozenset[int]) -> tuple[pa.Table, frozenset[int]]:
+        """Of each partition what stands before the first record that lies behind the point, in this group or an earlier one."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        partitions = rows["partition"].to_numpy()
+        beyond = pc.fill_null(self.point.beyond(rows, epoch), False).to_numpy()
+        kept = ~np.isin(partitions, sorted(stopped))
+        for partition in np.unique(partitions[beyond & kept]).tolist():
+            stopped |= {partition}
+            rows_of_partition = np.flatnonzero(partitions == partition)
+            kept[rows_of_partition[np.flatnonzero(beyond[rows_of_partition])[0] :]] = False
+        return (rows if kept.all() else rows.filter(pa.array(kept))), stopped
+
+
+def _of_plan(rows: pa.Table, plan: BatchPlan) -> pa.Table:
+    """The rows in bronze's columns."""
+    import pyarrow as pa
+
+    from spark.bronze.part_files import SCHEMA
+
+    for name, value in (("table", plan.table), ("topic", plan.topic), ("epoch", plan.epoch)):
+        rows = rows.append_column(name, pa.repeat(value, rows.num_rows))
+    return rows.select(SCHEMA.names).cast(SCHEMA)
+
+
+def _in_order(parts: Sequence[pa.Table]) -> pa.Table:
+    import pyarrow as pa
+
+    from spark.bronze.part_files import SCHEMA
+    from spark.events.arrow_records import sort_rows
+
+    return sort_rows(pa.concat_tables(parts), _ORDER) if parts else SCHEMA.empty_table()
+
+
+def _ranges(group: RowGroup, rows: pa.Table, before: frozenset[int], stopped: frozenset[int]) -> dict[int, tuple[int, int]]:
+    """Those of the group; a partition that ends in it does so behind its last row, one that ended before has none."""
+    last = rows.group_by("partition").aggregate([("offset", "max")]).to_pylist()
+    ends = {partition_end["partition"]: partition_end["offset_max"] + 1 for partition_end in last}
+    new_ranges = {p: offsets for p, offsets in group.ranges.items() if p not in before}
+    return {p: (start, ends.get(p, start) if p in stopped else end) for p, (start, end) in new_ranges.items()}
+
+
+def _share(
+    plan: BatchPlan, rows: pa.Table, ranges: dict[int, tuple[int, int]], snapshots: Sequence[Mapping[int, int]]
+) -> TopicCommit:
+    """What a commit of these rows says of their topic, as those that appended them first have said it."""
+    import pyarrow.compute as pc
+
+    facts = {"table": plan.table, "topic_id": plan.topic_id, "epoch": plan.epoch, "positions": {}, **plan.facts}
+    state = CommittedTopic.from_dict(facts)
+    kinds = pc.if_else(pc.is_null(rows["value"]), "tombstone", pc.coalesce(rows["op"], "unknown"))
+    placed = rows.filter(pc.is_valid(rows["position"])).group_by("partition", use_threads=False)
+    reach = placed.aggregate([("position", "max"), ("position", "last")]).to_pylist()
+    highest = dict(state.snapshots)
+    for partition, lsn in (pair for snapshot in snapshots for pair in snapshot.items()):
+        highest[partition] = max(lsn, highest.get(partition, lsn))
+    return TopicCommit(
+        table=state.table,
+        topic_id=state.topic_id,
+        epoch=state.epoch,
+        ranges=ranges,
+        records=rows.num_rows,
+        by_op={count["values"]: count["counts"] for count in pc.value_counts(kinds).to_pylist()},
+        max_position={reach_row["partition"]: reach_row["position_max"] for reach_row in reach},
+        last_position={reach_row["partition"]: reach_row["position_last"] for reach_row in reach},
+        snapshots=highest,
+        openings=state.openings,
+        schema_ids=state.schema_ids,
+    )

@@ -1,0 +1,188 @@
+"""The types that the registry's fields are made of: frozen models that refuse unknown keys, durations, names of tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import Annotated, ClassVar, Literal, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+
+from spark.errors import quantity
+from spark.silver.column_ledger import OWN_PREFIX, is_own_name
+from spark.table.identifiers import double_quote
+
+SOURCE_NAME = r"[a-z][a-z0-9_]{0,39}"
+"""How a source may be called; it is part of keys, paths and topics."""
+ConnectorName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._>-]{0,199}$")]
+TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
+
+
+class Declared(BaseModel):
+    """Frozen, and an unknown key is an error: it is most likely a typo."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DatabaseKind(Declared):
+    """Where a source database is. What its kind can do is in the table of kinds (cdc_assets.registry.kinds)."""
+
+    ADDRESS: ClassVar[tuple[str, ...]] = ("host", "port")
+    """The keys that say where it is, in order."""
+
+    kind: str
+
+    def key_refusal(self, keys: tuple[str, ...]) -> str:
+        """Why a table's rows cannot be known by these columns; empty where they can."""
+        return ""
+
+    def name_refusal(self, name: str) -> str:
+        """Why the server or Debezium's own SQL cannot name a table or schema called so; empty where they can."""
+        return ""
+
+    @property
+    def tells_snapshots(self) -> bool:
+        """Whether the server may tell which place of its log a snapshot sees, where its kind can."""
+        return True
+
+    @property
+    def topic_scope(self) -> tuple[str, ...]:
+        """What the connector's topics have before schema and table."""
+        return ()
+
+    @property
+    def signals_take_patterns(self) -> bool:
+        """Whether a signal names tables by a regular expression, whatever the connector has seen so far."""
+        return True
+
+    @property
+    def signal_scope(self) -> tuple[str, ...]:
+        """What signals have before schema and table."""
+        return ()
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PATTERN = r"^(\d+(ms|[smhd]))+$"
+NEVER: Literal["never"] = "never"
+
+
+def parse_duration(value: object) -> timedelta:
+    """Turn `1h30m` into a timedelta.
+
+    Raises:
+        ValueError: naming the accepted forms, when the text is anything else (a bare number included:
+            `60` could be seconds or minutes, and guessing is how retention gets lost).
+    """
+    if isinstance(value, timedelta):
+        return value
+    if not isinstance(value, str) or not re.match(_PATTERN, value):
+        raise ValueError("a duration is written as number and unit: 500ms, 30s, 5m, 1h30m or 7d")
+    return timedelta(seconds=sum(float(n) * _UNITS[u] for n, u in re.findall(r"(\d+)(ms|[smhd])", value)))
+
+
+def parse_rhythm(value: object) -> timedelta | str:
+    """A duration, or the word `never`.
+
+    Raises:
+        ValueError: naming the accepted forms.
+    """
+    if value == NEVER:
+        return NEVER
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise ValueError(f"{error}; or {NEVER}") from None
+
+
+def format_duration(value: timedelta) -> str:
+    """The shortest of our own forms for a duration."""
+    milliseconds = round(value.total_seconds() * 1000)
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
+        if milliseconds and milliseconds % size == 0:
+            return f"{milliseconds // size}{unit}"
+    return f"{milliseconds}ms"
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": _PATTERN}),
+]
+Rhythm = Annotated[
+    timedelta | Literal["never"],
+    BeforeValidator(parse_rhythm),
+    PlainSerializer(lambda value: value if value == NEVER else format_duration(value), return_type=str),
+    WithJsonSchema({"type": "string", "pattern": rf"{_PATTERN}|^{NEVER}$"}),
+]
+
+
+# Table names of a source database: parsing `schema.table`, with quotes where a part holds a dot.
+#
+# A name is taken literally, as it stands in the catalogue (no case folding): `public.City` is the table
+# that SQL calls `public."City"`.
+_PART = re.compile(r'"((?:[^"]|"")+)"|([^".\s][^".]*)')
+
+
+class TableId(NamedTuple):
+    """A table in its database."""
+
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{_quote_if_needed(self.schema)}.{_quote_if_needed(self.table)}"
+
+
+def parse_table(text: str) -> TableId:
+    """Split `schema.table` (either part may be double-quoted).
+
+    Raises:
+        ValueError: when the text is not exactly two parts, or holds a control character.
+    """
+    if any(ord(char) < 32 for char in text):
+        raise ValueError("a table name holds no control characters")
+    parts: list[str] = []
+    at = 0
+    while True:
+        match = _PART.match(text, at)
+        if not match:
+            raise ValueError('a table is named schema.table, for example public.city or public."odd.name"')
+        quoted, bare = match.groups()
+        parts.append(quoted.replace('""', '"') if quoted is not None else bare)
+        at = match.end()
+        if at == len(text):
+            break
+        if text[at] != ".":
+            raise ValueError('a table is named schema.table, for example public.city or public."odd.name"')
+        at += 1
+    if len(parts) != 2:
+        raise ValueError(f"a table is named schema.table, this has {quantity(len(parts), 'part')}")
+    return TableId(parts[0], parts[1])
+
+
+def refuse_own_names(names: Iterable[str]) -> None:
+    """Declared columns called as statements of ours call what stands beside them, or as silver's own.
+
+    Raises:
+        ValueError: there are some.
+    """
+    if taken := [name for name in names if is_own_name(name)]:
+        raise ValueError(f"columns {', '.join(taken)}: silver's own columns, and names that begin with {OWN_PREFIX}, are taken")
+
+
+def case_twins(names: Iterable[str]) -> Iterator[str]:
+    """A sentence for each column whose name differs from an earlier one's by case alone.
+
+    Debezium stops the whole source at such a table, whichever of its columns are wanted (JdbcConnection, 3.7).
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            yield f"columns {other!r} and {name!r} differ only by case, which Debezium does not take: rename one at the source"
+
+
+def _quote_if_needed(part: str) -> str:
+    return double_quote(part) if re.search(r'[".\s]', part) else part

@@ -1,1 +1,0 @@
-"""A table made again from bronze: shown, swapped in, taken back."""

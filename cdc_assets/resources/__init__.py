@@ -1,1 +1,0 @@
-"""The outside world behind small methods; vendor exceptions stop here."""

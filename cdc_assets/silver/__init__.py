@@ -1,1 +1,0 @@
-"""Folds a source's tables: the small ones in the tasks of one Spark job, the others by a job each."""

@@ -1,1 +1,0 @@
-"""The job that an asset would run now, for those who run Spark jobs themselves."""

@@ -1,1 +1,0 @@
-"""Exact counts along the chain: what lies in each link at one and the same position."""

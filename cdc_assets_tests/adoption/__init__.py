@@ -1,1 +1,0 @@
-"""Connectors that others have made and that run, taken over."""

@@ -1,0 +1,108 @@
+"""What Debezium's JSON says of records, by Arrow: the narrow columns of bronze, as spark.bronze.batch_records has them.
+
+Read are records that tell it themselves: PostgreSQL's with the commit before them, or of a snapshot; those of a binlog; and
+tombstones. All others raise LeftToSparkError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark.errors import LeftToSparkError
+from spark.events.arrow_records import keep_rows, leave_any, parse_objects, write_hexadecimal
+from spark.events.positions import NUMBER_WIDTH, SNAPSHOT, STREAMED
+from spark.events.source_positions import FILE_WIDTH, ROW_WIDTH
+from spark.record_formats import ANCHOR_HEADER
+
+ENVELOPE = "debezium-json"
+"""The one format of records that is read so."""
+TEXT, LONG = pa.string(), pa.int64()
+_TIMES = [("ts_us", LONG), ("ts_ms", LONG), ("snapshot", TEXT)]
+_LOG = [("lsn", LONG), ("sequence", TEXT), ("txId", LONG)]
+_BINLOG = [("file", TEXT), ("pos", LONG), ("row", LONG), ("gtid", TEXT)]
+KNOWN_OPS = ("c", "u", "d", "r", "t", "m")
+
+
+def narrow(records: pa.Table, connector: str) -> pa.Table:
+    """Records of one connector's topics with `op, place, lsn, initial, tx_id, source_ts, snapshot`; all null of a tombstone.
+
+    `initial` is the LSN of an initial snapshot's row.
+
+    Raises:
+        LeftToSparkError: one of them needs to be looked at by Spark.
+    """
+    if ANCHOR_HEADER in records["headers"].combine_chunks().flatten().field("key").unique().to_pylist():
+        raise LeftToSparkError("a row of a temporary connector")
+    events = pc.is_valid(records["value"])
+    fields, place_of = _CONNECTORS[connector]
+    schema = pa.schema([("op", TEXT), ("source", pa.struct([*_TIMES, *fields]))])
+    parsed = parse_objects(records["value"].drop_null(), schema)
+    envelope = {name: parsed[name].combine_chunks() for name in schema.names}
+    source = dict(zip([f.name for f in envelope["source"].type], envelope["source"].flatten(), strict=True))
+    leave_any(pc.invert(pc.is_in(envelope["op"], value_set=pa.array(KNOWN_OPS))), "a record without an op that is known")
+    keys = keep_rows(records, events)["key"].combine_chunks()
+    columns = {"op": envelope["op"], **place_of(source, envelope["op"], keys)}
+    columns["source_ts"] = pc.coalesce(source["ts_us"], pc.multiply(source["ts_ms"], 1000)).cast(pa.timestamp("us", "UTC"))
+    columns["snapshot"] = source["snapshot"]
+    if len(keys) < records.num_rows:
+        at = pc.if_else(events, pc.subtract(pc.cumulative_sum(events.cast(LONG)), 1), None).combine_chunks()
+        columns = {name: values.take(at) if len(values) else pa.nulls(len(at), values.type) for name, values in columns.items()}
+    for name, values in columns.items():
+        records = records.append_column(name, values)
+    return records
+
+
+def _log_place(source: Mapping[str, pa.Array], op: pa.Array, _: pa.Array) -> dict[str, pa.Array]:
+    """As spark.events.postgresql_positions: anchor, kind, LSN."""
+    commit = _number(source["sequence"], r'^\["?(?P<n>\d+)')
+    lsn = pc.coalesce(source["lsn"], _number(source["sequence"], r'"?(?P<n>\d+)"?\]$'), commit)
+    is_row = pc.equal(op, "r")
+    leave_any(pc.and_(pc.is_null(commit), pc.invert(is_row)), "a change without the commit before it")
+    anchor = pc.coalesce(commit, lsn)
+    leave_any(pc.is_null(lsn), "a record without a place in the log")
+    hexadecimal = [_hexadecimal(values, NUMBER_WIDTH) for values in (anchor, lsn)]
+    position = pc.binary_join_element_wise(hexadecimal[0], _kind(op), hexadecimal[1], ".")
+    initial = pc.if_else(pc.and_(is_row, pc.is_null(commit)), lsn, None)
+    return {"place": position, "initial": initial, "tx_id": source["txId"].cast(TEXT)}
+
+
+def _binlog_place(source: Mapping[str, pa.Array], op: pa.Array, keys: pa.Array) -> dict[str, pa.Array]:
+    """As spark.events.source_positions: file, position, kind, and the row where a record has no key."""
+    number = pc.struct_field(pc.extract_regex(source["file"], r"\.0*(?P<n>\d+)$"), "n")
+    leave_any(pc.greater(pc.utf8_length(number), FILE_WIDTH), "a file of more digits than positions have")
+    row = pc.coalesce(pc.if_else(pc.is_null(keys), source["row"], None), pa.scalar(0, LONG))
+    leave_any(pc.greater_equal(row, 16**ROW_WIDTH), "a row of more digits than positions have")
+    parts = (
+        pc.utf8_lpad(number, FILE_WIDTH, "0"),
+        _hexadecimal(source["pos"], NUMBER_WIDTH),
+        _kind(op),
+        _hexadecimal(row, ROW_WIDTH),
+    )
+    position = pc.binary_join_element_wise(*parts, ".")
+    leave_any(pc.is_null(position), "a record without a place in the binlog")
+    return {"place": position, "initial": pa.nulls(len(op), LONG), "tx_id": source["gtid"]}
+
+
+def _number(texts: pa.Array, pattern: str) -> pa.Array:
+    return pc.struct_field(pc.extract_regex(texts, pattern), "n").cast(LONG)
+
+
+def _hexadecimal(numbers: pa.Array, width: int) -> pa.Array:
+    leave_any(pc.less(numbers, 0), "a negative place")
+    return write_hexadecimal(numbers, width)
+
+
+def _kind(op: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(op, "r"), SNAPSHOT, STREAMED)
+
+
+PlaceColumns = Callable[[Mapping[str, pa.Array], pa.Array, pa.Array], dict[str, pa.Array]]
+_CONNECTORS: dict[str, tuple[list[tuple[str, pa.DataType]], PlaceColumns]] = {
+    "postgresql": (_LOG, _log_place),
+    "mariadb": (_BINLOG, _binlog_place),
+    "mysql": (_BINLOG, _binlog_place),
+}
+CONNECTORS = frozenset(_CONNECTORS)

@@ -1,1 +1,0 @@
-"""One text per value that the source database and Spark both write the same: what a comparison hashes."""

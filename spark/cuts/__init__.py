@@ -1,1 +1,0 @@
-"""Cuts of a source's log: where in the topics a place between two commits lies."""

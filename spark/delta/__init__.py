@@ -1,1 +1,0 @@
-"""What every job shares of Spark and Delta: sessions, the log, commits and who may make them, quoting."""

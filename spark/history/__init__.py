@@ -1,1 +1,0 @@
-"""Bronze to history (SCD2): every version of every row."""

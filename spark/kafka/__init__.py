@@ -1,1 +1,0 @@
-"""Kafka as a job reads it: the login of a cluster, and ranges of offsets."""

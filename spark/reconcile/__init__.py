@@ -1,1 +1,0 @@
-"""The lake's side of a comparison with the source at an exact cut of its log."""

@@ -1,0 +1,361 @@
+"""One small table inside a task: what of bronze it has not folded becomes one commit of it, or is left to Spark with
+nothing done.
+
+The contract is that of spark.silver.fold_job, commit by commit, so that a table may change sides at any commit. A
+table that is not there yet gets its columns, properties, ledger and first rows as version 0; a table without a key
+takes inserts only. A part of a row, a late event, a TRUNCATE, a value that does not fit, and a table that is large or
+has other rules are left to Spark (LeftToSparkError).
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark.bronze.change_log import BronzeTail
+from spark.errors import LeftToSparkError, SparkJobError, quantity
+from spark.events.arrow_records import keep_rows, leave_any, sort_rows
+from spark.events.positions import NUMBER_WIDTH
+from spark.silver import fold_job as silver_job
+from spark.silver import keyed_batch, silver_table, table_generation, task_merge
+from spark.silver.arrow_changes import Field, decode_changes, fields_of
+from spark.silver.column_ledger import DROPPED, PROPERTY, ColumnLedger
+from spark.silver.keyed_batch import SilverRun
+from spark.silver.newest_event import POSITION, newest_rows_in_arrow
+from spark.silver.schema_evolution import at_birth, compare_columns, first_ledger
+from spark.silver.silver_table import DELETION_VECTORS_FROM
+from spark.silver.small_tables import reason_against
+from spark.silver.task_merge import TableSize, size_of
+from spark.specs import JobResult, SilverSpec
+from spark.table import commit_files
+from spark.table.commit_history import Commit
+from spark.table.commit_metadata import Committed, CommittedTopic, Folded, fold_silver, silver_metadata, surviving
+from spark.table.data_files import PROPERTY as PROPERTY_OF_VECTORS
+from spark.table.delta_rs import open_delta
+from spark.table.lake_location import is_local
+from spark.table.transaction_log import newest_commits
+from spark.table.write_lease import lend_to_task
+
+_OFFSET_PART = 1 + NUMBER_WIDTH
+
+
+def refuse_all_but_inserts(records: pa.Table, topics: Mapping[str, CommittedTopic], before: Folded | None) -> None:
+    """The records that silver has not folded, of all partitions.
+
+    An event's place in the source's log tells whether it was delivered before. Only a batch whose places rise,
+    partition by partition, from above what is folded is taken: then none was. The rows are what
+    spark.silver.keyless_tables makes of such a batch.
+
+    Raises:
+        LeftToSparkError: the table is not there yet, or one of them is no insert, or may have been delivered before.
+    """
+    if before is None:
+        raise LeftToSparkError("a table without a key begins")
+    leave_any(pc.invert(pc.equal(records["op"], "c").fill_null(False)), "a record of a table without a key that is no insert")
+    for topic, state in topics.items():
+        state_before = before.topics.get(topic)
+        for partition in state.positions:
+            own = pc.and_(pc.equal(records["topic"], topic), pc.equal(records["partition"], partition))
+            folded = state_before.max_position.get(partition, "") if state_before else ""
+            _refuse_replays(sort_rows(keep_rows(records, own), ["offset"])["position"], max(folded, before.snapshot or ""))
+
+
+def _refuse_replays(positions: pa.ChunkedArray, folded: str) -> None:
+    leave_any(pc.is_null(positions), "a record without a position")
+    places = pc.utf8_slice_codeunits(positions, 0, -_OFFSET_PART).combine_chunks()
+    if not len(places):
+        return
+    earlier = pa.concat_arrays([pa.array([folded[:-_OFFSET_PART]], places.type), places[:-1]])
+    leave_any(pc.less(places, earlier), "a record that may have been delivered before")
+    leave_any(pc.equal(places[:1], folded[:-_OFFSET_PART]), "a record that may have been delivered before")
+
+
+_META = (
+    pa.field("_cdc_position", pa.string()),
+    pa.field("_cdc_op", pa.string()),
+    pa.field("_cdc_source_ts", pa.timestamp("us", "UTC")),
+    pa.field("_cdc_tx_id", pa.string()),
+)
+
+
+def lake_schema(fields: Sequence[Field]) -> pa.Schema:
+    """The table's columns, with the source's types as comments, and silver's own."""
+    own = [pa.field(f.column.name, f.form.lake, metadata={"comment": f.column.source_type}) for f in fields]
+    return pa.schema([*own, *_META])
+
+
+def create_table(spec: SilverSpec, rows: pa.Table, user_metadata: str) -> None:
+    """The table as its version 0, or nothing.
+
+    Raises:
+        LeftToSparkError: somebody else has made one meanwhile.
+    """
+    properties = {**silver_table.table_properties(spec), PROPERTY: first_ledger(spec).to_text()}
+    commit_files.create_table(spec.path, rows, properties, user_metadata, bounded=silver_table.columns_with_bounds(spec))
+
+
+MOST_EVENTS = 1_000_000
+MOST_BATCH_BYTES = 512 << 20
+_SLICE, _THREADS = 50_000, 2
+"""Events that are parsed at once, and by how many threads."""
+MOST_BYTES, MOST_ROWS = DELETION_VECTORS_FROM, 2_000_000
+"""A table with more of either gets deletion vectors (task_merge): to write its rows anew would cost a second or more."""
+MOST_BYTES_HELD = 16 << 20
+"""Of a table whose files a task itself writes anew: it holds their rows."""
+MOST_BYTES_OF_LARGE = 4 << 30
+"""A task looks at all keys of a table: of a larger one they are Spark's to look at."""
+KEY_TYPES = frozenset({"boolean", "smallint", "int", "bigint", "decimal", "date", "timestamp", "timestamp_ntz", "string"})
+_FIRST_LOOK = 20
+_FIGURES = {"late_events": 0, "refolded_keys": 0, "carried_keys": 0, "quarantined": 0}
+
+
+@dataclass(frozen=True)
+class SmallTable:
+    """A table, and what bronze has committed of its topics; `held_twice`: bronze has rows of them in two copies."""
+
+    spec: SilverSpec
+    committed: Committed
+    held_twice: bool = False
+
+
+def read_folded(path: str) -> Folded | None:
+    """What the table has folded; None where there is none.
+
+    Raises:
+        LeftToSparkError: its log does not tell that here.
+    """
+    commits = newest_commits(path, _FIRST_LOOK)
+    folded = fold_silver(surviving(commits)) if commits else None
+    if commits and folded is None:
+        raise LeftToSparkError("no commit of ours is among the newest of the table")
+    return folded
+
+
+def fold_tables(tables: Sequence[SmallTable]) -> Iterator[tuple[JobResult | None, str]]:
+    """Each table's result, or why it is left to Spark; the records are read once for all that have folded the same."""
+    tails: dict[int, BronzeTail] = {}
+    folded = [_bronze_version(table) for table in tables]
+    for table, after in zip(tables, folded, strict=True):
+        if after not in tails:
+            same = [other.spec.table for other, version in zip(tables, folded, strict=True) if version == after]
+            tails[after] = BronzeTail(table.spec.bronze_path, same, after=after, version=table.committed.version)
+        try:
+            yield fold_table(table, tails[after]), ""
+        except LeftToSparkError as reason:
+            yield None, str(reason)
+        except Exception as error:  # noqa: BLE001 - one table's failure is its own: Spark's job does it, or says what is wrong
+            yield None, f"{type(error).__name__}: {str(error)[:500]}"
+
+
+def _bronze_version(table: SmallTable) -> int:
+    """Of bronze; -1 where that is nothing, or is not told here."""
+    try:
+        folded = read_folded(table.spec.path)
+    except SparkJobError:
+        return -1
+    return folded.bronze_version if folded else -1
+
+
+def fold_table(table: SmallTable, tail: BronzeTail) -> JobResult:
+    """Bring the table up to what bronze has committed.
+
+    Raises:
+        LeftToSparkError: it has, or the batch holds, what Spark has to look at; nothing is committed.
+    """
+    with lend_to_task(table.spec.path):
+        return _fold(table, tail)
+
+
+def _fold(table: SmallTable, tail: BronzeTail) -> JobResult:
+    """One commit of what the table has not folded:
+
+    log ─▶ what is folded, ledger ─▶ new records ─▶ typed changes ─▶ one per key ─▶ MERGE, with the folded positions
+    """
+    started = time.monotonic()
+    if reason := reason_against(table.spec):
+        raise LeftToSparkError(reason)
+    before = read_folded(table.spec.path)
+    delta, spec = _open(table.spec, before)
+    silver_run = SilverRun(None, spec, table.committed, before, uuid.uuid4().hex)  # type: ignore[arg-type]
+    topics = table.committed.of_table(spec.table)
+    if not silver_job.has_news(topics, before):
+        return silver_job.result(spec, None, topics, before, {}, started)
+    changes, fields = (newest_changes if spec.keys else new_rows)(table, silver_run, tail)
+    version, counts = _commit(silver_run, delta, changes, fields)
+    return silver_job.result(spec, Commit(version, "MERGE", None, {}), topics, before, {**_FIGURES, **counts}, started)
+
+
+def newest_changes(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> tuple[pa.Table, list[Field]]:
+    """What is new of the table, one change per key, and its columns; `silver_run.spec` has the columns of the table.
+
+    Raises:
+        LeftToSparkError: Spark has to look at it.
+    """
+    records, fields = _batch(table, silver_run, tail)
+    return newest_rows_in_arrow(_decode(records, silver_run.spec, fields), silver_run.spec.keys), fields
+
+
+def new_rows(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> tuple[pa.Table, list[Field]]:
+    """The new rows of a table without a key, and its columns.
+
+    Raises:
+        LeftToSparkError: Spark has to look at it.
+    """
+    records, fields = _batch(table, silver_run, tail)
+    refuse_all_but_inserts(records, table.committed.of_table(silver_run.spec.table), silver_run.before)
+    return _decode(records, silver_run.spec, fields), fields
+
+
+def _batch(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> tuple[pa.Table, list[Field]]:
+    fields = fields_of(silver_run.spec)
+    if table.held_twice:
+        raise LeftToSparkError("rows of bronze are held twice")
+    refuse_rules(silver_run, fields)
+    records = _new_records(
+        tail.of_table(silver_run.spec.table), table.committed.of_table(silver_run.spec.table), silver_run.before
+    )
+    if records.nbytes > MOST_BATCH_BYTES:
+        raise LeftToSparkError(f"the events have {records.nbytes >> 20} MiB")
+    return records, fields
+
+
+def _decode(records: pa.Table, spec: SilverSpec, fields: list[Field]) -> pa.Table:
+    """Two slices at a time: Arrow parses without Python's lock, and a batch of several is one table's alone, as a rule."""
+    slices = [records.slice(at, _SLICE) for at in range(0, max(1, records.num_rows), _SLICE)]
+    if len(slices) == 1:
+        return decode_changes(slices[0], spec, fields)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return pa.concat_tables(list(pool.map(lambda field: decode_changes(field, spec, fields), slices)))
+
+
+def _open(spec: SilverSpec, before: Folded | None) -> tuple[Any, SilverSpec]:
+    """The table (None: there is none), and the spec with the columns that it has.
+
+    Raises:
+        LeftToSparkError: it is none that delta-rs writes, or is to get other columns first.
+    """
+    if before is None:
+        silver_table.check_names(spec)
+        return None, at_birth(spec)
+    delta = open_delta(spec.path)
+    size = size_of(delta)
+    large = _is_large(delta, size)
+    if large and spec.portable:
+        raise LeftToSparkError("the table is large, and is to have no deletion vectors")
+    task_merge.refuse_unwritable(delta, vectors=large)
+    settled = spec_of_table(delta, spec, before)
+    if size.bytes > MOST_BYTES_OF_LARGE:
+        raise LeftToSparkError(f"the table has {size.bytes >> 30} GiB")
+    return delta, settled
+
+
+def _is_large(delta: Any, size: TableSize) -> bool:
+    """Whether it has deletion vectors, or is to get them."""
+    has_vectors = delta.metadata().configuration.get(PROPERTY_OF_VECTORS) == "true"
+    return has_vectors or size.bytes > MOST_BYTES or size.rows > MOST_ROWS
+
+
+def _is_written_by_us(spec: SilverSpec, size: TableSize) -> bool:
+    """Whether files with a changed row are written anew without delta-rs: it plans for as long as that takes. What it would write
+    is not held whole. In an object store it puts a commit that was not answered again, as the next version."""
+    return not is_local(spec.path) or size.bytes <= MOST_BYTES_HELD
+
+
+def spec_of_table(delta: Any, spec: SilverSpec, before: Folded) -> SilverSpec:
+    """The spec with the columns that the table has, which are those that the source has now.
+
+    Raises:
+        LeftToSparkError: they are not, or the table does not tell.
+    """
+    text = delta.metadata().configuration.get(PROPERTY)
+    if text is None:
+        raise LeftToSparkError("the table has no ledger of its columns")
+    try:
+        comparison = compare_columns(ColumnLedger.from_text(text), spec, after=before.highest)
+    except SparkJobError as error:
+        raise LeftToSparkError(str(error)) from error
+    if not comparison.is_settled:
+        raise LeftToSparkError("the source's columns have changed")
+    silver_table.check_names(comparison.effective)
+    return comparison.effective
+
+
+def refuse_rules(silver_run: SilverRun, fields: list[Field]) -> None:
+    """Rules and states of a table that only Spark's fold knows.
+
+    Raises:
+        LeftToSparkError: naming the first of them.
+    """
+    spec, before = silver_run.spec, silver_run.before
+    topics_before, topics = before.topics if before else {}, silver_run.committed.of_table(spec.table)
+    kinds = {f.column.name: silver_table.type_name(f.column) for f in fields}
+    events = sum(silver_job.fresh(topics, before).values())
+    reasons = {
+        "a column has, or had, another name in its events": any(
+            c.formerly or c.since or c.event_field.startswith(DROPPED) for c in spec.columns
+        )
+        or len({f.name for f in fields}) < len(fields),
+        "its columns have had other orders": len(spec.orders) > 1,
+        "the source's table was made again": bool(spec.renewed or table_generation.drops(spec)),
+        "records of it are in quarantine": bool(before and before.quarantined),
+        "another epoch begins": silver_run.first_floor is not None
+        or any(name in topics_before and state.epoch > topics_before[name].epoch for name, state in topics.items()),
+        "a column of the key is of a type that Spark compares": not {kinds[k] for k in spec.keys} <= KEY_TYPES,
+        f"{quantity(events, 'event')} to be read": events > MOST_EVENTS,
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise LeftToSparkError(reason)
+
+
+def _new_records(records: pa.Table, topics: Mapping[str, CommittedTopic], before: Folded | None) -> pa.Table:
+    """Those that silver has not folded.
+
+    Raises:
+        LeftToSparkError: one of them comes late, or from below a TRUNCATE.
+    """
+    new_records = []
+    for topic, state in topics.items():
+        state_before = before.topics.get(topic) if before else None
+        for partition, end in state.positions.items():
+            start = state_before.positions.get(partition, 0) if state_before else 0
+            own = pc.and_(pc.equal(records["topic"], topic), pc.equal(records["partition"], partition))
+            new = pc.and_(pc.greater_equal(records["offset"], start), pc.less(records["offset"], end))
+            partition_records = keep_rows(records, pc.and_(own, new))
+            highest = state_before.max_position.get(partition) if state_before else None
+            limits = [highest, *((before.grown, before.truncated) if before else ())]
+            limit = max(filter(None, limits), default="")
+            if pc.any(pc.less_equal(partition_records["position"], limit)).as_py():
+                raise LeftToSparkError("an event comes late")
+            new_records.append(partition_records)
+    return pa.concat_tables(new_records) if new_records else records.slice(0, 0)
+
+
+def _commit(silver_run: SilverRun, delta: Any, changes: pa.Table, fields: list[Field]) -> tuple[int, task_merge.RowCounts]:
+    spec, before = silver_run.spec, silver_run.before
+    truncated, snapshot = (before.truncated, before.snapshot) if before else (None, None)
+    done = silver_run.fold_state(truncated=truncated, quarantined=0, snapshot=snapshot)
+    rows = changes.cast(lake_schema(fields))
+    metadata = silver_metadata(silver_run.operation_id, done, _FIGURES)
+    if delta is None:
+        rows = rows.filter(pc.not_equal(rows["_cdc_op"], "d"))
+        create_table(spec, rows, metadata)
+        version, counts = 0, {"inserted": rows.num_rows}
+    elif not spec.keys:
+        merged_changes = task_merge.LargeTableChanges(rows, newer=True, vectors=False)
+        version, counts = task_merge.merge_by_vectors(delta, spec, merged_changes, metadata, silver_run.operation_id)
+    elif (large := _is_large(delta, size := size_of(delta))) or _is_written_by_us(spec, size):
+        newer = before is None or pc.all(pc.greater(rows[POSITION], before.highest), min_count=0).as_py()
+        merged_changes = task_merge.LargeTableChanges(rows, newer, vectors=large)
+        version, counts = task_merge.merge_by_vectors(delta, spec, merged_changes, metadata, silver_run.operation_id)
+    else:
+        version, counts = task_merge.merge_by_delta_rs(delta, spec, rows, metadata, silver_run.operation_id)
+        task_merge.compact(delta)
+    return version, {**counts, "positions_remembered": keyed_batch.position_count(done)}

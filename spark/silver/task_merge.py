@@ -1,0 +1,333 @@
+"""Folded changes into a silver table inside a task, as one commit and without Spark: each only above the row's own
+position.
+
+In a large table the rows that are gone are marked in deletion vectors and the new ones are one file, so that a change
+costs a look at the keys. A table without vectors has the files that hold a changed row written anew by the same code,
+or from a size on by delta-rs's MERGE. A table with features of Delta that only Spark writes is left to Spark
+(LeftToSparkError), with nothing committed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark.errors import LeftToSparkError
+from spark.silver.silver_table import columns_with_bounds
+from spark.specs import SilverSpec
+from spark.table.commit_files import commit_info, put_commit
+from spark.table.data_files import (
+    FEATURE,
+    PROPERTY,
+    AddFile,
+    read_columns,
+    read_masks,
+    read_rows,
+    remove_action,
+    rows_there,
+    write_file,
+    write_vectors,
+)
+from spark.table.delta_rs import RowCounts, attempt, checkpoint, commit_settings, find_version
+from spark.table.snapshot import LiveTable, read_live_table
+from spark.table.table_folder import LakeFolder, open_folder
+
+
+@dataclass(frozen=True)
+class TableSize:
+    """Of all files that a table's newest commit names."""
+
+    bytes: int
+    rows: int
+
+
+def size_of(delta: Any) -> TableSize:
+    """Of a table that delta-rs has opened; files that do not say their rows count none."""
+    files = delta.get_add_actions(flatten=True)
+    return TableSize(sum(files["size_bytes"].to_pylist()), sum(filter(None, files["num_records"].to_pylist())))
+
+
+MOST_FILES = 64
+"""So many files of a table are made one: a MERGE's time follows their number."""
+_WRITABLE = frozenset({"appendOnly", "invariants", "timestampNtz"})
+_SPILL_BYTES, _LISTED = 512 << 20, 200
+_COUNTED = ("inserted", "updated", "deleted")
+
+
+def refuse_unwritable(table: Any, *, vectors: bool) -> None:
+    """What delta-rs 1.6.6 does not write as Spark does, nor we: more features of Delta than these. `vectors`: the table has, or
+    gets, deletion vectors (merge_by_vectors).
+
+    Raises:
+        LeftToSparkError: Spark writes it.
+    """
+    protocol = table.protocol()
+    features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())} - _WRITABLE
+    features -= {FEATURE} if vectors else set()
+    if features or (protocol.writer_features is None and protocol.min_writer_version > 2):
+        raise LeftToSparkError(f"the table has features of Delta that Spark writes: {', '.join(sorted(features)) or protocol}")
+
+
+def merge_by_delta_rs(table: Any, spec: SilverSpec, changes: pa.Table, metadata: str, operation_id: str) -> tuple[int, RowCounts]:
+    """One commit: its version, and the rows inserted, updated and deleted.
+
+    Raises:
+        LeftToSparkError: delta-rs refused, and committed nothing.
+    """
+    same = " AND ".join(f't."{k}" = s."{k}"' for k in spec.keys)
+    newer = "s._cdc_position > t._cdc_position"
+    values = {f'"{name}"': f's."{name}"' for name in changes.column_names}
+    merging = table.merge(
+        changes,
+        predicate=f"{same}{_keys_by_name(spec, changes)}",
+        source_alias="s",
+        target_alias="t",
+        streamed_exec=False,
+        max_spill_size=_SPILL_BYTES,
+        **commit_settings(metadata),
+    )
+    merging = merging.when_matched_delete(predicate=f"{newer} AND s._cdc_op = 'd'").when_matched_update(values, predicate=newer)
+    metrics = attempt(merging.when_not_matched_insert(values, predicate="s._cdc_op <> 'd'").execute, spec.path, operation_id)
+    if metrics and not any(metrics.get(f"num_target_rows_{name}", 0) for name in _COUNTED):
+        _commit_no_rows(table, changes, metadata, spec.path, operation_id)
+    return find_version(spec.path, operation_id), {name: int(metrics.get(f"num_target_rows_{name}", 0)) for name in _COUNTED}
+
+
+def _commit_no_rows(table: Any, changes: pa.Table, metadata: str, path: str, operation_id: str) -> None:
+    """What was folded, where it changes no row: delta-rs commits no MERGE then."""
+    from deltalake import write_deltalake
+
+    settings = commit_settings(metadata)
+    attempt(lambda: write_deltalake(table, changes.slice(0, 0), mode="append", **settings), path, operation_id)
+
+
+def compact(table: Any) -> None:
+    """Its files made one, where they have become many: a commit without changes of data."""
+    if len(table.file_uris()) > MOST_FILES:
+        table.update_incremental()
+        table.optimize.compact()
+
+
+def _keys_by_name(spec: SilverSpec, changes: pa.Table) -> str:
+    """The few keys of a small batch by name: delta-rs skips files by them, and by one range of keys otherwise."""
+    if len(spec.keys) != 1 or not 0 < changes.num_rows <= _LISTED:
+        return ""
+    values = changes[spec.keys[0]]
+    if not pa.types.is_integer(values.type):
+        return ""
+    return f' AND t."{spec.keys[0]}" IN ({", ".join(map(str, values.to_pylist()))})'
+
+
+POSITION = "_cdc_position"
+_THREADS = 2
+
+
+@dataclass(frozen=True)
+class FileMatches:
+    """Row numbers in a file, ascending, and for each the number of the change that is about it."""
+
+    file: AddFile
+    rows: np.ndarray
+    changes: np.ndarray
+
+    def select(self, kept: np.ndarray) -> FileMatches:
+        """Those of the matches."""
+        return FileMatches(self.file, self.rows[kept], self.changes[kept])
+
+
+def find_matches(
+    folder: LakeFolder, files: Sequence[AddFile], masks: Mapping[str, np.ndarray], changes: pa.Table, keys: Sequence[str]
+) -> list[FileMatches]:
+    """Of each file with a match, its matches among the rows that are there; `masks` as read_masks."""
+    likely = [file for file in files if _may_hold(file, changes, keys)]
+    changed_keys = changes.select(list(keys))
+
+    def look(file: AddFile) -> FileMatches:
+        file_keys = read_columns(folder, file, keys)
+        rows, numbers = _match(file_keys, changed_keys, keys)
+        there = rows_there(file_keys.num_rows, masks.get(unquote(file["path"])))
+        return FileMatches(file, rows, numbers).select(there[rows])
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return [matched for matched in pool.map(look, likely) if len(matched.rows)]
+
+
+def keep_newer(
+    folder: LakeFolder, matches: Sequence[FileMatches], positions: pa.ChunkedArray
+) -> tuple[list[FileMatches], np.ndarray]:
+    """The matches whose change is newer than the row, and the numbers of the changes that are not newer than theirs."""
+    kept, late = [], [np.empty(0, np.int64)]
+    for match in matches:
+        held_positions = read_columns(folder, match.file, [POSITION])[POSITION]
+        newer = pc.greater(positions.take(pa.array(match.changes)), held_positions.take(pa.array(match.rows))).to_numpy()
+        kept.append(match.select(newer))
+        late.append(match.changes[~newer])
+    return [match for match in kept if len(match.rows)], np.concatenate(late)
+
+
+def _may_hold(file: AddFile, changes: pa.Table, keys: Sequence[str]) -> bool:
+    """By the bounds of the whole numbers among the keys; other types' bounds have forms of their own in a log."""
+    stats = json.loads(file.get("stats") or "{}")
+    for key in keys:
+        if not pa.types.is_integer(changes[key].type):
+            continue
+        least, most = stats.get("minValues", {}).get(key), stats.get("maxValues", {}).get(key)
+        if least is None or most is None:
+            continue
+        if not pc.any(pc.and_(pc.greater_equal(changes[key], least), pc.less_equal(changes[key], most))).as_py():
+            return False
+    return True
+
+
+def _match(file_rows: pa.Table, changed_keys: pa.Table, keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers of `file_rows`, ascending, and the numbers of the rows of `changed_keys` with the same key."""
+    if len(keys) == 1:
+        values = changed_keys[keys[0]].combine_chunks()
+        numbers = pc.index_in(file_rows[keys[0]].cast(values.type), value_set=values)
+        at = numbers.combine_chunks().to_numpy(zero_copy_only=False)
+        rows = np.flatnonzero(~np.isnan(at)) if numbers.null_count else np.arange(len(at))
+        return rows, at[rows].astype(np.int64)
+    numbered = file_rows.cast(changed_keys.schema).append_column("_cdc_row", pa.array(np.arange(file_rows.num_rows)))
+    both = numbered.join(
+        changed_keys.append_column("_cdc_change", pa.array(np.arange(changed_keys.num_rows))), list(keys), join_type="inner"
+    )
+    both = both.sort_by("_cdc_row")
+    return both["_cdc_row"].to_numpy(), both["_cdc_change"].to_numpy()
+
+
+_LEGACY = ("appendOnly", "invariants")
+"""What writer version 2 means, which a table with features has to list."""
+
+
+def upgrade_protocol(live: LiveTable) -> list[dict[str, Any]]:
+    """The actions that do it; none where it is done.
+
+    Its protocol names them, and its property lets all writers make them:
+    https://github.com/delta-io/delta/blob/master/PROTOCOL.md#table-features
+    """
+    actions: list[dict[str, Any]] = []
+    if FEATURE not in (live.protocol.get("writerFeatures") or ()):
+        readers = [*(live.protocol.get("readerFeatures") or ()), FEATURE]
+        writers = [*(live.protocol.get("writerFeatures") or _LEGACY), FEATURE]
+        versions = {"minReaderVersion": 3, "minWriterVersion": 7}
+        actions.append({"protocol": {**versions, "readerFeatures": readers, "writerFeatures": writers}})
+    configuration = live.metadata.get("configuration") or {}
+    if configuration.get(PROPERTY) != "true":
+        actions.append({"metaData": {**live.metadata, "configuration": {**configuration, PROPERTY: "true"}}})
+    return actions
+
+
+_SMALL_BYTES, _MADE_ONE_BYTES = 4 << 20, 16 << 20
+"""A file below the first is made one with the new rows, as long as all such files are below the second."""
+_REWRITTEN_BYTES = 256 << 20
+"""A larger file is not written anew in a task, however much of it is gone."""
+
+
+@dataclass(frozen=True)
+class LargeTableChanges:
+    """One row per key in the table's columns, with `_cdc_op`; `newer`: all are newer than any row of the table. Without a key
+    all are new rows.
+
+    Without `vectors` the table gets none: each file with a match is written anew.
+    """
+
+    rows: pa.Table
+    newer: bool
+    vectors: bool = True
+
+
+def merge_by_vectors(
+    table: Any, spec: SilverSpec, changes: LargeTableChanges, metadata: str, operation_id: str
+) -> tuple[int, RowCounts]:
+    """One commit: its version, and the rows inserted, updated and deleted.
+
+    A change costs a look at the keys, and no rewriting. What would grow with the cycles does not: small files are made
+    one with the new rows, and a file of which more than half is gone is written anew.
+
+    Raises:
+        LeftToSparkError: the log has changed meanwhile, or has a form that is not read here; nothing is committed.
+    """
+    folder, live = open_folder(spec.path), read_live_table(spec.path)
+    if live.version != table.version():
+        raise LeftToSparkError("somebody else has committed to the table meanwhile")
+    masks = read_masks(table)
+    rows = changes.rows
+    matches = find_matches(folder, list(live.files.values()), masks, rows, spec.keys) if spec.keys else []
+    late = np.empty(0, np.int64)
+    if not changes.newer:
+        matches, late = keep_newer(folder, matches, rows[POSITION])
+    deletes = pc.equal(rows["_cdc_op"], "d").to_numpy()
+    written = ~deletes
+    written[late] = False
+    matched = np.concatenate([match.changes for match in matches]) if matches else np.empty(0, np.int64)
+    removed = int(deletes[matched].sum())
+    updated = len(matched) - removed
+    counts = {"inserted": int(written.sum()) - updated, "updated": updated, "deleted": removed}
+    written_changes = replace(changes, rows=rows.filter(pa.array(written)))
+    actions = [*(upgrade_protocol(live) if changes.vectors else ()), *_actions(spec, live, masks, matches, written_changes)]
+    metrics = {f"numTargetRows{name.capitalize()}": count for name, count in counts.items()}
+    put_commit(spec.path, live.version + 1, [commit_info("MERGE", metadata, metrics), *actions])
+    checkpoint(table, spec.path, live.version + 1)
+    return find_version(spec.path, operation_id), counts
+
+
+def _actions(
+    spec: SilverSpec,
+    live: LiveTable,
+    masks: Mapping[str, np.ndarray],
+    matches: Sequence[FileMatches],
+    changes: LargeTableChanges,
+) -> list[dict[str, Any]]:
+    """The adds and removes: every file with a match changes, and small ones where there are new rows."""
+    folder, bounded, new = open_folder(spec.path), columns_with_bounds(spec), changes.rows
+    gone = {match.file["path"]: match.rows for match in matches}
+    small = _small_files(live) if new.num_rows else frozenset()
+    kept, added, removed, marked = [new], list[AddFile](), list[AddFile](), dict[str, np.ndarray]()
+    for path, file in live.files.items():
+        if path not in gone and path not in small:
+            continue
+        there = rows_there(_count_rows(folder, file), masks.get(unquote(path)))
+        there[gone.get(path, [])] = False
+        dead = len(there) - int(there.sum())
+        removed.append(file)
+        if path in small:
+            kept.append(read_rows(folder, file, there, new.schema))
+        elif there.any() and changes.vectors and (2 * dead <= len(there) or file["size"] > _REWRITTEN_BYTES):
+            marked[path] = there
+        elif there.any():
+            added.append(write_file(folder, read_rows(folder, file, there, new.schema), bounded))
+    rows = pa.concat_tables(kept)
+    added += [write_file(folder, rows, bounded)] if rows.num_rows else []
+    vectors = write_vectors(folder, {path: np.flatnonzero(~there) for path, there in marked.items()}) if marked else {}
+    added += [_with_vector(live.files[path], vector, rows=len(marked[path])) for path, vector in vectors.items()]
+    return [*map(remove_action, removed), *({"add": file} for file in added)]
+
+
+def _small_files(live: LiveTable) -> frozenset[str]:
+    """The smallest, as many as are made one at a time."""
+    smallest, room = [], _MADE_ONE_BYTES
+    for path, file in sorted(live.files.items(), key=lambda item: item[1]["size"]):
+        room -= file["size"]
+        if file["size"] >= _SMALL_BYTES or room < 0:
+            break
+        smallest.append(path)
+    return frozenset(smallest)
+
+
+def _count_rows(folder: LakeFolder, file: AddFile) -> int:
+    return int(pq.read_metadata(unquote(file["path"]), filesystem=folder.filesystem).num_rows)
+
+
+def _with_vector(file: AddFile, vector: dict[str, Any], *, rows: int) -> AddFile:
+    """Bounds and rows stay those of the whole file, which `tightBounds` says; the rows have to be told."""
+    stats = {"numRecords": rows, **json.loads(file.get("stats") or "{}"), "tightBounds": False}
+    return {**file, "dataChange": True, "stats": json.dumps(stats), "deletionVector": vector}

@@ -1,0 +1,131 @@
+"""What delta-rs does for us: commits of ours, and checkpoints of a table's log.
+
+A commit that fails may have lost no more than the answer: the log tells by the operation id whether it is made.
+
+In gs:// delta-rs reads alone: it writes by Google's XML interface, which the embedded endpoint knows by half. There the newest
+checkpoint and the commits since go to a folder of this machine, and what delta-rs makes of them is put beside them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from spark.errors import CommitLeftOutError, LeftToSparkError
+from spark.table.lake_location import delta_options, is_object, store_place
+from spark.table.table_folder import LakeFolder, open_folder
+from spark.table.transaction_log import LAST_CHECKPOINT, LOG, commit_names, last_checkpoint, newest_commits
+
+RowCounts = dict[str, int]
+"""Rows of a merge by what became of them: `inserted`, `updated`, `deleted`."""
+
+
+def open_delta(path: str, *, version: int | None = None) -> Any:
+    """The Delta table at the path, wherever the lake lies."""
+    from deltalake import DeltaTable
+
+    return DeltaTable(path, version=version, storage_options=delta_options(path))
+
+
+def is_delta(path: str) -> bool:
+    """Whether there is a Delta table at the path."""
+    from deltalake import DeltaTable
+
+    return bool(DeltaTable.is_deltatable(path, storage_options=delta_options(path)))
+
+
+def commit_settings(metadata: str, **more: Any) -> dict[str, Any]:
+    """How delta-rs makes a commit of ours: with its metadata, and `more` of CommitProperties. It makes checkpoints; to clean the
+    log up it would list that whole at each commit."""
+    from deltalake import CommitProperties, PostCommitHookProperties
+
+    return {
+        "commit_properties": CommitProperties(custom_metadata={"userMetadata": metadata}, **more),
+        "post_commithook_properties": PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
+    }
+
+
+def attempt(commit: Callable[[], Any], path: str, operation_id: str) -> dict[str, Any]:
+    """What the commit tells; nothing where it fails and is in the log all the same.
+
+    Raises:
+        LeftToSparkError: it is not.
+    """
+    from deltalake.exceptions import DeltaError
+
+    try:
+        return commit() or {}
+    except (DeltaError, OSError, ValueError) as error:
+        if _find_version(path, operation_id) is None:
+            raise LeftToSparkError(f"delta-rs did not commit: {str(error)[:300]}") from error
+        return {}
+
+
+def find_version(path: str, operation_id: str) -> int:
+    """The version that carries our operation id: a write that returned is believed only once it is in the log.
+
+    Raises:
+        CommitLeftOutError: none does.
+    """
+    version = _find_version(path, operation_id)
+    if version is None:
+        raise CommitLeftOutError(f"{path}: the write returned, but no commit carries operation {operation_id}; run it again")
+    return version
+
+
+def _find_version(path: str, operation_id: str) -> int | None:
+    marker = f'"operation_id":"{operation_id}"'
+    return next((c["version"] for c in newest_commits(path, 5) or () if marker in (c["userMetadata"] or "")), None)
+
+
+_EVERY = 100
+
+
+def checkpoint(table: Any, path: str, version: int) -> None:
+    """After a commit of ours that delta-rs has not made: its checkpoint, where one is due by the table's property."""
+    every = table.metadata().configuration.get("delta.checkpointInterval") or _EVERY
+    if version % int(every) == 0:
+        table.update_incremental()
+        make_checkpoint(table, path)
+
+
+def make_checkpoint(table: Any, path: str) -> None:
+    """The checkpoint of the version at which the table is opened. Two writers of one could spoil it: the table's lease is held.
+
+    Raises:
+        DeltaError: the table has a feature that delta-rs does not know.
+    """
+    if is_object(path) and store_place(path).kind == "gcs":
+        _make_in_copy(open_folder(path), table.version())
+    else:
+        table.create_checkpoint()
+
+
+def _make_in_copy(folder: LakeFolder, version: int) -> None:
+    from deltalake import DeltaTable
+
+    with tempfile.TemporaryDirectory(prefix="cdc-log-") as copy:
+        log = Path(copy, LOG)
+        log.mkdir()
+
+        def fetch(name: str) -> None:
+            (log / name).write_bytes(folder.read(f"{LOG}/{name}"))
+
+        folder.map(fetch, _names_up_to(folder, version))
+        DeltaTable(copy, version=version).create_checkpoint()
+        # The file first: readers begin with what the other one names.
+        for name in (f"{version:020}.checkpoint.parquet", LAST_CHECKPOINT):
+            folder.put(f"{LOG}/{name}", (log / name).read_bytes())
+
+
+def _names_up_to(folder: LakeFolder, version: int) -> list[str]:
+    """The files of the log that tell the version."""
+    checkpoint = last_checkpoint(folder)
+    if checkpoint is None:
+        return [name for name in commit_names(folder) if int(name[:20]) <= version]
+    begin = f"{int(checkpoint['version']):020}"
+    since = [name for name in folder.names(LOG, after=begin) if name.startswith(f"{begin}.checkpoint")]
+    commits = [name for name in commit_names(folder, after=f"{begin}.json") if int(name[:20]) <= version]
+    return [LAST_CHECKPOINT, *since, *commits]

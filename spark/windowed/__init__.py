@@ -1,1 +1,0 @@
-"""Declared aggregates of a silver table over windows of event time."""
