@@ -36,7 +36,7 @@ from spark.table.commit_history import Commit, commit_of, fold_history, silver_f
 from spark.table.commit_metadata import Committed, CommittedTopic, Folded, fold, silver_metadata
 from spark.table.identifiers import quote, table_at
 from spark.table.spark_session import execute
-from spark.values.column_types import lake_type
+from spark.values.lake_types import lake_type
 
 LOCAL_UP_TO = 20_000
 CORRUPT = "corrupt"

@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from benchmarks.bench.events import event_text, key_text
 from spark.bronze import append_job as bronze
-from spark.events import offset_ranges as kafka_ranges
+from spark.events import kafka_source as kafka_ranges
 from spark.events.kafka_login import librdkafka, read_login
 from spark.silver import fold_job as silver
 from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange

@@ -42,7 +42,7 @@ def first_load(bench: Measurement) -> Iterator[Figure]:
 
 def read_to_nowhere(bench: Measurement, feed: Feed) -> None:
     """Spark's own read of all the topic's records, thrown away."""
-    from spark.events import offset_ranges
+    from spark.events import kafka_source
 
     kafka = bench.platform.lake_kafka()
     state = kafka.states([feed.topic]).get(feed.topic)
@@ -51,7 +51,7 @@ def read_to_nowhere(bench: Measurement, feed: Feed) -> None:
     topic = TopicRange("accounts", feed.topic, state.topic_id, 0, dict(state.ranges))
     spec = BronzeSpec("", kafka.bootstrap, (topic,), "", login=kafka.login)
     with bench.platform.spark().session() as session:
-        offset_ranges.read(session, spec, spec.topics).write.format("noop").mode("overwrite").save()
+        kafka_source.read(session, spec, spec.topics).write.format("noop").mode("overwrite").save()
 
 
 def cycle(changes: int, target: float, rows: int = ROWS) -> Run:

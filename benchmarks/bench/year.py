@@ -23,8 +23,8 @@ from cdc_assets.registry import names
 from cdc_assets.registry.errors import BenchError
 from spark.errors import quantity
 from spark.table.lake_location import is_local
+from spark.table.log_reader import newest_commits
 from spark.table.needed_versions import KIND
-from spark.table.transaction_log import newest_commits
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -72,7 +72,7 @@ def year(bench: Measurement) -> Iterator[Figure]:
 
 def _measure(bench: Measurement, loaded: Loaded, instance: dg.DagsterInstance) -> dict[str, list[Took]]:
     """Cycles, each with the look of the sensor that follows it, which has to read the logs again; then comparisons."""
-    from cdc_assets.proof.source_comparison import compare_rows
+    from cdc_assets.proof.comparison_choice import compare_rows
 
     found: dict[str, list[Took]] = {"cycle": [], "tick": [], "reconcile": []}
     look = sensor_look(bench, loaded.source, instance)

@@ -27,6 +27,7 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof import history_proof
 from cdc_assets.proof.compared_slices import Share
 from cdc_assets.proof.comparison_at_cut import ComparisonMethod, ComparisonScope, can_reconcile
+from cdc_assets.proof.comparison_choice import compare_rows
 from cdc_assets.proof.comparison_result import (
     DIFFERENT,
     EQUAL,
@@ -38,7 +39,6 @@ from cdc_assets.proof.comparison_result import (
     not_compared,
 )
 from cdc_assets.proof.healing import heal
-from cdc_assets.proof.source_comparison import compare_rows
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.display_text import visible
 from cdc_assets.registry.errors import ON_PURPOSE

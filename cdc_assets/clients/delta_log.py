@@ -24,8 +24,8 @@ from spark.table.commit_metadata import Committed, Folded, fold, fold_silver, su
 from spark.table.delta_rs import is_delta, open_delta
 from spark.table.identifiers import double_quote
 from spark.table.lake_location import is_object
+from spark.table.log_reader import newest_commits, newest_here
 from spark.table.needed_versions import Floor, floors_of
-from spark.table.transaction_log import newest_commits, newest_here
 
 Answer = TypeVar("Answer")
 # A folder's time moves on in steps, 4 ms on most kernels and up to 2 s on some file systems: two commits may share one.

@@ -62,10 +62,10 @@ def record_restored(path: str, topics: Sequence[RestoredTopic]) -> None:
 def _append(path: str, rows: pa.Table) -> None:
     """By ourselves: in an object store delta-rs repeats a commit that was not answered as the next version, and it does not write
     to gs:// at all."""
-    from spark.table.commit_files import commit_info, create_table_of_files, put_commit
+    from spark.table.commit_writer import commit_info, create_table_of_files, put_commit
     from spark.table.data_files import write_file
+    from spark.table.log_reader import newest_commits
     from spark.table.table_folder import open_folder
-    from spark.table.transaction_log import newest_commits
 
     folder, operation = open_folder(path), json.dumps({"operation_id": uuid.uuid4().hex})
     folder.make()

@@ -26,7 +26,7 @@ from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
 from spark.specs import BRONZE_COLUMNS
-from spark.table.transaction_log import ChangeCommit, last_row_change
+from spark.table.log_reader import ChangeCommit, last_row_change
 
 
 def asset_key(layer: str, source: BaseSource, table: Table | None = None) -> dg.AssetKey:

@@ -32,8 +32,8 @@ from cdc_assets.proof import compared_slices, history_proof
 from cdc_assets.proof.chain_verdicts import AT_KEY, PART_KEY, POSITION_KEY, RowsCompared, of_metadata
 from cdc_assets.proof.compared_slices import Share, share_at
 from cdc_assets.proof.comparison_at_cut import ComparisonMethod, ComparisonScope
+from cdc_assets.proof.comparison_choice import compare_rows
 from cdc_assets.proof.comparison_result import DIFFERENT, NOT_COMPARED, HistoryDifference, HistoryResult, TableResult
-from cdc_assets.proof.source_comparison import compare_rows
 from cdc_assets.registry import names
 from cdc_assets.registry.field_types import format_duration
 from cdc_assets.registry.source_declaration import BaseSource

@@ -35,7 +35,7 @@ from cdc_assets.defs.row_checks import rows_result
 from cdc_assets.defs.schema_and_fresh_checks import SCHEMA, SCHEMA_DESCRIPTION, schema_key, schema_result
 from cdc_assets.proof import compared_slices
 from cdc_assets.proof.comparison_at_cut import ComparisonScope
-from cdc_assets.proof.source_comparison import compare_as_declared
+from cdc_assets.proof.comparison_choice import compare_as_declared
 from cdc_assets.proof.volumetry import Previous, measure_transport
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.errors import CdcAssetsError, MissingAddressError

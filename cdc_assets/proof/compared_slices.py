@@ -21,9 +21,9 @@ from cdc_assets.clients.databases.source_cut import OwnOrderRows, open_rows
 from cdc_assets.clients.delta_log import SilverState, silver_state
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.spark_sessions import SparkSessions
-from cdc_assets.proof import comparison_sides
+from cdc_assets.proof import differing_rows
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, HistoryResult, TableResult
-from cdc_assets.proof.comparison_sides import ComparedTable
+from cdc_assets.proof.differing_rows import ComparedTable
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.durable_file import replace_json
 from cdc_assets.registry.errors import CdcAssetsError
@@ -211,7 +211,7 @@ def _slice(
     if catalogued is None:
         return by_clock
     try:
-        text = comparison_sides.row_text(chain, table, catalogued)
+        text = differing_rows.row_text(chain, table, catalogued)
         # A range's ends are values of the key, which are kept and shown: not those of sensitive columns.
         if set(text.keys) & set(table.sensitive):
             return by_clock

@@ -13,7 +13,7 @@ hashes of the source's range, step 4 silver's rows of these keys and those of it
 same snapshot, which of the latter it has.
 
 Steps 2 and 4 are beside each other: the database and Spark have no need of each other's sums. Small tables are summed
-together, once all of them are read at the source (comparison_sides.sum_small).
+together, once all of them are read at the source (differing_rows.sum_small).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from cdc_assets.clients.databases.catalogue import CatalogueTable, SourceDatabas
 from cdc_assets.clients.databases.source_cut import SourceCut, open_cut
 from cdc_assets.clients.delta_log import bronze_committed, silver_state
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.proof import compared_slices, comparison_sides
+from cdc_assets.proof import compared_slices, differing_rows
 from cdc_assets.proof.compared_slices import WHOLE
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, TableResult, not_compared, with_causes
-from cdc_assets.proof.comparison_sides import Carried, ComparedTable, TableComparison, sum_alone, sum_small
+from cdc_assets.proof.differing_rows import Carried, ComparedTable, TableComparison, sum_alone, sum_small
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import ON_PURPOSE, CdcAssetsError, DatabaseError
 from cdc_assets.registry.kinds import kind_of
@@ -90,7 +90,7 @@ class TableToCompare:
     """One table before its source is read: what the lake has, its columns (None: it is gone), and the part that is asked for."""
 
     table: Table
-    read: comparison_sides.LakeRead
+    read: differing_rows.LakeRead
     catalogue: CatalogueTable | None
     part: Slice | TwoRanges
     view: bool = False
@@ -170,8 +170,8 @@ def _prepare(chain: Chain[CapturedSource], to_compare: TableToCompare) -> TableC
     table = to_compare.table
     if to_compare.catalogue is None:
         raise DatabaseError(f"the source has no table {table.name}, or the role may not see it")
-    state, committed = comparison_sides.existing(chain.source, table, to_compare.read)
-    text = comparison_sides.row_text(chain, table, to_compare.catalogue)
+    state, committed = differing_rows.existing(chain.source, table, to_compare.read)
+    text = differing_rows.row_text(chain, table, to_compare.catalogue)
     return TableComparison(
         ComparedTable(chain.platform, chain.source, table, text, to_compare.view), state, committed, to_compare.part
     )
@@ -208,7 +208,7 @@ def _in_lake(comparison: TableComparison, cut: SourceCut, position: LogPosition)
         silver_rows=sum(rows for rows, _ in ours.values()),
         # A bucket that a statement loses on one side is lost on neither by another.
         counted=cut.count(compared.table.id, compared.text, comparison.part),
-        set_aside=comparison_sides.rows_in_doubt(compared),
+        set_aside=differing_rows.rows_in_doubt(compared),
         buckets=len({*ours, *comparison.source}),
         buckets_differing=len(differing),
         share=slice_text(comparison.part),
@@ -216,7 +216,7 @@ def _in_lake(comparison: TableComparison, cut: SourceCut, position: LogPosition)
     )
     if differing:
         started = time.monotonic()
-        result = comparison_sides.drill_down(compared, task, cut, result, differing)
+        result = differing_rows.drill_down(compared, task, cut, result, differing)
         comparison.seconds["drill"] = round(time.monotonic() - started, 3)
     return replace(result, seconds=dict(comparison.seconds))
 
@@ -224,7 +224,7 @@ def _in_lake(comparison: TableComparison, cut: SourceCut, position: LogPosition)
 def _two_ranges(comparison: TableComparison, part: TwoRanges, cut: SourceCut, position: LogPosition) -> TableResult:
     """Rows of the source's range, one by one; of silver's range the keys that the source has not."""
     compared = comparison.compared
-    task = comparison_sides.comparison_task(compared, (comparison.state, comparison.committed), position, cut.in_lake)
+    task = differing_rows.comparison_task(compared, (comparison.state, comparison.committed), position, cut.in_lake)
     started = time.monotonic()
     there = compared_slices.OwnOrderTable(cut, compared.table.id, compared.text)
     ours = compared_slices.silver_at_cut(compared.platform.spark(), task, there, part, comparison.in_range)
@@ -238,13 +238,13 @@ def _two_ranges(comparison: TableComparison, part: TwoRanges, cut: SourceCut, po
         source_rows=comparison.in_range.total(),
         silver_rows=ours.compared,
         looked_up=ours.looked_up,
-        set_aside=comparison_sides.rows_in_doubt(compared),
+        set_aside=differing_rows.rows_in_doubt(compared),
         share=part.text,
         not_compared=compared.text.not_compared,
     )
     if not result.equal:
         started = time.monotonic()
-        sides = comparison_sides.HashedSides(comparison.in_range, ours.rows)
-        result = comparison_sides.rows_of_keys(compared, task, cut, result, sides)
+        sides = differing_rows.HashedSides(comparison.in_range, ours.rows)
+        result = differing_rows.rows_of_keys(compared, task, cut, result, sides)
         comparison.seconds["drill"] = round(time.monotonic() - started, 3)
     return replace(result, seconds=dict(comparison.seconds))

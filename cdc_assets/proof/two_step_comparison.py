@@ -23,7 +23,7 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.topic_messages import READERS
 from cdc_assets.clients.topic_rows import TopicRows
-from cdc_assets.proof import comparison_sides
+from cdc_assets.proof import differing_rows
 from cdc_assets.proof.compared_slices import WHOLE, Slices
 from cdc_assets.proof.comparison_at_cut import WHOLE_TABLES, ComparisonScope
 from cdc_assets.proof.comparison_result import (
@@ -36,7 +36,7 @@ from cdc_assets.proof.comparison_result import (
     not_compared,
     place_of_damage,
 )
-from cdc_assets.proof.comparison_sides import MAX_ROWS
+from cdc_assets.proof.differing_rows import MAX_ROWS
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import ON_PURPOSE, CdcAssetsError, DatabaseError
 from cdc_assets.registry.field_types import TableId
@@ -166,7 +166,7 @@ class _Table:
     def compare(self, rounds: int) -> TableResult:
         from spark.proof.row_text import slice_text
 
-        text = comparison_sides.row_text(
+        text = differing_rows.row_text(
             Chain(self.platform, self.source), self.table, self.catalogue, self.now.unwritten(self.catalogue)
         )
         if not text.keys:
@@ -186,7 +186,7 @@ class _Table:
             lsn=self.places[-1],
             source_rows=look.source_rows,
             silver_rows=look.silver_rows,
-            set_aside=comparison_sides.rows_in_doubt(self._in_lake(text)),
+            set_aside=differing_rows.rows_in_doubt(self._in_lake(text)),
             buckets=look.buckets,
             buckets_differing=look.differing,
             share=slice_text(self.part),
@@ -201,17 +201,17 @@ class _Table:
         shown = tuple(veil.over(d, text.keys) for d in judged)
         return replace(result, differences=shown, keys_differing=len(shown), seconds=seconds)
 
-    def _task(self, text: RowText) -> comparison_sides.Task:
+    def _task(self, text: RowText) -> differing_rows.Task:
         """The lake with everything that had been committed in the source before."""
         from spark.proof.snapshot_cut import Everything
 
-        read = comparison_sides.states(Chain(self.platform, self.source), self.table)
+        read = differing_rows.states(Chain(self.platform, self.source), self.table)
         position = self.carry()
         self.places.append(position.lsn)
-        return comparison_sides.comparison_task(self._in_lake(text), read, position, Everything(), self.part)
+        return differing_rows.comparison_task(self._in_lake(text), read, position, Everything(), self.part)
 
-    def _in_lake(self, text: RowText) -> comparison_sides.ComparedTable:
-        return comparison_sides.ComparedTable(self.platform, self.source, self.table, text, self.view)
+    def _in_lake(self, text: RowText) -> differing_rows.ComparedTable:
+        return differing_rows.ComparedTable(self.platform, self.source, self.table, text, self.view)
 
     def _first_look(self, text: RowText) -> _Look:
         """Step one: sums by bucket, and the keys of the buckets that differ."""
@@ -231,7 +231,7 @@ class _Table:
         return _Look(look.suspects, rows, silver_rows, len({*theirs, *ours}), len(differing))
 
     def _look_at(
-        self, text: RowText, task: comparison_sides.Task, buckets: Sequence[int], key_filter: Callable[[str], bool] | None = None
+        self, text: RowText, task: differing_rows.Task, buckets: Sequence[int], key_filter: Callable[[str], bool] | None = None
     ) -> _Look:
         """The keys of some buckets that differ; with `key_filter`, of these keys only."""
         from spark.proof import bucket_sums
@@ -251,7 +251,7 @@ class _Table:
         return _Look(keys, theirs.total(), ours.total(), left=silver - ours.total())
 
     def _few_enough(self) -> None:
-        state, _ = comparison_sides.states(Chain(self.platform, self.source), self.table)
+        state, _ = differing_rows.states(Chain(self.platform, self.source), self.table)
         parts = self.part[1] if isinstance(self.part, tuple) else 1
         if state is not None and state.rows // parts > MAX_ROWS:
             raise DatabaseError(

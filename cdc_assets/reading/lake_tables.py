@@ -19,8 +19,8 @@ from cdc_assets.registry import names
 from cdc_assets.registry.errors import LakeSqlError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
+from spark.table.log_reader import LOG
 from spark.table.table_folder import open_folder
-from spark.table.transaction_log import LOG
 
 LAYERS = ("silver", names.NOW, "history", "bronze", "quarantine", "ledger", "windows", "cuts")
 RAW = ("key", "value")

@@ -149,7 +149,7 @@ def keep_cut(lake: str, source: BaseSource, cut: CutManifest, keep: timedelta) -
 def _write(path: str, cut: CutManifest, keep: timedelta) -> list[str]:
     import pyarrow as pa
 
-    from spark.table.commit_files import create_table
+    from spark.table.commit_writer import create_table
     from spark.table.data_files import read_rows, write_file
     from spark.table.snapshot import read_live_table
     from spark.table.table_folder import open_folder

@@ -27,9 +27,9 @@ from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
 from spark.proof.ledger_contract import Counted
 from spark.table.commit_metadata import fold_silver
+from spark.table.log_reader import LOG, commit_at
 from spark.table.needed_versions import NamedVersion, Need
 from spark.table.table_folder import open_folder
-from spark.table.transaction_log import LOG, commit_at
 from spark.upkeep.file_rewrite import MOST_SMALL
 from spark.upkeep.maintenance_spec import Maintained, MaintenancePlan, MaintenanceSpec
 from spark.upkeep.row_retention import OldRecords, OldWindows, SettledRecords

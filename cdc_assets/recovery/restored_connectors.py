@@ -23,6 +23,7 @@ from cdc_assets.capture.connectors.connector_inventory import refuse_write
 from cdc_assets.capture.connectors.connector_restart import has_place
 from cdc_assets.capture.connectors.connector_start import create_stopped, is_beginning, run_created
 from cdc_assets.capture.connectors.declared_connectors import DeclaredConnector, declared_connectors
+from cdc_assets.capture.connectors.setting_overrides import settle
 from cdc_assets.capture.incarnations.postgresql_incarnation import offsets_at_slot
 from cdc_assets.capture.incarnations.server_facts import Known
 from cdc_assets.capture.incarnations.server_verdict import verdict
@@ -165,15 +166,16 @@ def _restore(chain: Chain[BaseSource], plan: ConnectorPlan, say: Say) -> Connect
     declared, connect = plan.declared, chain.platform.connect(plan.declared.cluster)
     if declared.role == "capture" and chain.source.captured is not None:
         return _restore_capture(Chain(chain.platform, chain.source.captured), plan, say)
-    create_stopped(connect, declared.config, _source_offsets(plan.offsets), keep=False)
-    run_created(connect, declared.config)
+    config = settle(declared.config, connect.config(declared.name))
+    create_stopped(connect, config, _source_offsets(plan.offsets), keep=False)
+    run_created(connect, config)
     if declared.role != "mirror" or plan.offsets:
         connect.wait_running(declared.name)
     return plan
 
 
 def _restore_capture(chain: Chain[CapturedSource], plan: ConnectorPlan, say: Say) -> ConnectorPlan:
-    connect, config = chain.platform.connect(plan.declared.cluster), plan.declared.config
+    connect = chain.platform.connect(plan.declared.cluster)
     if plan.way == EPOCH:
         for topic, epoch in sorted(open_epoch(chain, plan.reason, say).items()):
             say(f"{topic}: epoch {epoch}")
@@ -181,6 +183,7 @@ def _restore_capture(chain: Chain[CapturedSource], plan: ConnectorPlan, say: Say
     if plan.kept_log is not None:
         # Before its offsets, which are of that place.
         plan.kept_log.hand_over(chain.platform)
+    config = settle(plan.declared.config, connect.config(plan.declared.name))
     create_stopped(connect, config, _source_offsets(plan.offsets), keep=plan.kept_log is None)
     run_created(connect, config)
     connect.wait_running(config["name"])

@@ -74,7 +74,7 @@ class Kind:
     positions: str = ""
     """Whose positions its records carry (spark.record_formats); empty: those called as the kind is."""
     dialect: str = "postgresql"
-    """How column types are written (spark.values.column_types)."""
+    """How column types are written (spark.values.lake_types)."""
 
     database: Part | None = None
     """`(config) -> SourceDatabase`: its catalogue, and questions to its log (clients.databases.catalogue). None: columns are
@@ -98,9 +98,9 @@ class Kind:
     preflight: Part | None = None
     """`(platform, source) -> Report` (capture.preflight.inspection)."""
     compare: Part | None = None
-    """Rows of the source compared with silver (proof.source_comparison)."""
+    """Rows of the source compared with silver (proof.comparison_choice)."""
     standby: Part | None = None
-    """`(source, place)`: a standby that rows can be read from (proof.source_comparison)."""
+    """`(source, place)`: a standby that rows can be read from (proof.comparison_choice)."""
     read_again: Part | None = None
     """Asks the connector for some keys again (proof.healing)."""
     signals: Part | None = None
@@ -169,8 +169,8 @@ POSTGRESQL = Kind(
     carry=Part("cdc_assets.capture.log_position:carry_by_marker"),
     witness=Part("cdc_assets.proof.flow_witnesses:PostgresWitness"),
     preflight=Part("cdc_assets.capture.preflight.postgresql_rules:inspect"),
-    compare=Part("cdc_assets.proof.source_comparison:compare_as_declared"),
-    standby=Part("cdc_assets.proof.source_comparison:standby_of"),
+    compare=Part("cdc_assets.proof.comparison_choice:compare_as_declared"),
+    standby=Part("cdc_assets.proof.comparison_choice:standby_of"),
     read_again=Part("cdc_assets.proof.healing:by_signals_of_ours"),
     signals=Part("cdc_assets.clients.databases.postgresql_capture:PostgresCapture"),
     incarnation=Part("cdc_assets.capture.incarnations.postgresql_incarnation:verdict"),
@@ -201,7 +201,7 @@ MARIADB = Kind(
     rows=Part("cdc_assets.clients.databases.mariadb:open_cut"),
     witness=Part("cdc_assets.proof.flow_witnesses:mariadb_witness"),
     preflight=Part("cdc_assets.capture.preflight.binlog_rules:inspect_mariadb"),
-    compare=Part("cdc_assets.proof.source_comparison:compare_as_declared"),
+    compare=Part("cdc_assets.proof.comparison_choice:compare_as_declared"),
     read_again=Part("cdc_assets.proof.healing:by_signals_of_ours"),
     signals=Part("cdc_assets.clients.databases.mariadb:MariaDbSignals"),
     incarnation=Part("cdc_assets.capture.incarnations.binlog_incarnation:mariadb_verdict"),
@@ -238,7 +238,7 @@ MYSQL = Kind(
     windows=Part("cdc_assets.clients.databases.event_windows:of_mysql"),
     adoption=Part("cdc_assets.capture.adoption.binlog_adoption:MySqlAdoption"),
     traces=Part("cdc_assets.recovery.source_traces:mysql_traces"),
-    compare=Part("cdc_assets.proof.source_comparison:compare_locked"),
+    compare=Part("cdc_assets.proof.comparison_choice:compare_locked"),
     read_again=Part("cdc_assets.proof.healing:ask_for_keys"),
     **_BY_BINLOG,
 )

@@ -23,7 +23,7 @@ from cdc_assets.stack.stack_errors import StackError
 from cdc_assets_tests.support.declared_mariadb import GOOD, loaded
 from spark.errors import KafkaLoginError, SpecError
 from spark.events.kafka_login import jaas, librdkafka, properties, read_login
-from spark.events.offset_ranges import read_options, refusals_named
+from spark.events.kafka_source import read_options, refusals_named
 from spark.specs import BronzeSpec, TopicRange
 
 CANARY = "canary-7f3a"

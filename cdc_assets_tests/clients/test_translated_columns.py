@@ -33,7 +33,7 @@ from cdc_assets.registry.table_declaration import Table
 from cdc_assets_tests.support.catalogues import ORACLE, SQLSERVER, Catalogue
 from cdc_assets_tests.support.row_servers import SERVERS
 from spark.specs import Column
-from spark.values.column_types import lake_type
+from spark.values.lake_types import lake_type
 from spark.values.other_databases import LOSES, REFUSED
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "databases.md"

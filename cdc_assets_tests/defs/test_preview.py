@@ -12,7 +12,7 @@ from cdc_assets.chain.silver_fold import MASK, preview
 from cdc_assets.registry.display_text import in_markdown
 from cdc_assets_tests.support.lake.delta_shop import write
 from spark.silver.task_merge import upgrade_protocol
-from spark.table.commit_files import put_commit
+from spark.table.commit_writer import put_commit
 from spark.table.data_files import write_vectors
 from spark.table.snapshot import read_live_table
 from spark.table.table_folder import open_folder

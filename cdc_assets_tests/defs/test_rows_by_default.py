@@ -21,7 +21,7 @@ from cdc_assets.defs import row_checks
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.row_checks import build_rows_checks, rows_keys
 from cdc_assets.defs.source_chain import build_source_defs
-from cdc_assets.proof import source_comparison, two_step_comparison
+from cdc_assets.proof import comparison_choice, two_step_comparison
 from cdc_assets.proof.comparison_at_cut import ComparisonMethod, ComparisonScope
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
 from cdc_assets.registry.source_declaration import BaseSource, Source
@@ -123,13 +123,13 @@ def test_the_log_is_marked_by_its_place_and_nothing_is_locked(monkeypatch: pytes
     def carry(_: Any, **__: Any) -> LogPosition:
         return LogPosition("m", "binlog.000001:4", {})
 
-    monkeypatch.setattr(source_comparison.exact, "compare_at_cut", locked)
+    monkeypatch.setattr(comparison_choice.exact, "compare_at_cut", locked)
     monkeypatch.setattr(two_step_comparison, "compare_in_two_steps", two_step)
     monkeypatch.setattr(two_step_comparison, "carry_named", carry)
     monkeypatch.setattr(two_step_comparison, "open_reader", lambda _: None)
     source = source_of("mysql")
     scope = ComparisonScope(method=ComparisonMethod(two_step=True))
-    (result,) = source_comparison.compare_locked(Chain(Platform(), source), source.tables, scope).values()
+    (result,) = comparison_choice.compare_locked(Chain(Platform(), source), source.tables, scope).values()
     assert (result.verdict, carried) == (EQUAL, ["binlog.000001:4"])
 
 

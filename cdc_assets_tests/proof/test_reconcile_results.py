@@ -211,8 +211,8 @@ def test_a_key_that_is_another_than_its_range_is_not_compared(monkeypatch: pytes
     monkeypatch.setattr(exact, "silver_state", lambda _: None)
     monkeypatch.setattr(exact, "bronze_committed", lambda _: None)
     monkeypatch.setattr(exact, "open_cut", lambda *_, **__: nullcontext(Cut()))
-    monkeypatch.setattr(exact.comparison_sides, "existing", lambda *_: (SilverState(None, 0, 0), None))
-    monkeypatch.setattr(exact.comparison_sides, "row_text", lambda *_: text)
+    monkeypatch.setattr(exact.differing_rows, "existing", lambda *_: (SilverState(None, 0, 0), None))
+    monkeypatch.setattr(exact.differing_rows, "row_text", lambda *_: text)
     platform: Any = SimpleNamespace(lake="lake", database=lambda _: database)
     told = exact.compare(Chain(platform, source), source.tables, ComparisonScope({"t": numbers(None, 9)}))["t"]
     assert told.verdict == NOT_COMPARED

@@ -25,7 +25,7 @@ from cdc_assets_tests.backup.faulty_store import FaultyStore
 from spark.silver import history_versions
 from spark.silver.column_ledger import PROPERTY, TRACKED, ColumnChange, ColumnLedger
 from spark.specs import Column, SilverSpec
-from spark.table.commit_files import create_table
+from spark.table.commit_writer import create_table
 from spark.table.table_folder import open_folder
 
 SILVER, HISTORY = columns_key("shop", "orders"), history_columns_key("shop", "orders")

@@ -38,7 +38,7 @@ from cdc_assets_tests.recovery.original import HOUR, NOON, Original, fill, held,
 from cdc_assets_tests.spark.upkeep.kills import Killed
 from cdc_assets_tests.support.declared import declare_source
 from spark.bronze.change_log import BronzeTail
-from spark.table import commit_files
+from spark.table import commit_writer
 from spark.upkeep import file_rewrite
 from spark.upkeep.maintenance_spec import Maintained
 
@@ -288,7 +288,7 @@ def test_a_kill_at_the_commit(
     full: Original, expire: Expire, monkeypatch: pytest.MonkeyPatch, when: str, store: ObjectStore
 ) -> None:
     before = held(full.path, "orders", "customers")
-    put = commit_files.put_commit
+    put = commit_writer.put_commit
 
     def die(*given: Any) -> None:
         if when == "after":

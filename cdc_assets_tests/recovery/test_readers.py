@@ -39,9 +39,9 @@ from spark.errors import ReplayError
 from spark.proof.ledger_contract import Counted, fold_ledger, ledger_metadata
 from spark.silver.quarantine_table import COLUMNS
 from spark.specs import Column, SilverSpec
-from spark.table.commit_files import put_commit
 from spark.table.commit_history import fold_history, silver_folded
 from spark.table.commit_metadata import Folded, fold, silver_metadata
+from spark.table.commit_writer import put_commit
 from spark.table.snapshot import read_live_table
 from spark.upkeep import file_rewrite
 from spark.upkeep.file_rewrite import rows_gone

@@ -21,7 +21,7 @@ from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets_tests.support.declared import declare_source
 from cdc_assets_tests.support.lake.delta_shop import write
 from spark.silver.task_merge import upgrade_protocol
-from spark.table.commit_files import put_commit
+from spark.table.commit_writer import put_commit
 from spark.table.snapshot import read_live_table
 
 SHOP = """\

@@ -23,7 +23,7 @@ from spark.bronze import batch_records as bronze_counts
 from spark.bronze import batch_records as bronze_drafts
 from spark.bronze import batch_records as bronze_reloads
 from spark.bronze.batch_records import count_groups
-from spark.events import offset_ranges as kafka_ranges
+from spark.events import kafka_source as kafka_ranges
 from spark.events.envelope import kind
 from spark.specs import BRONZE_NAMES, BRONZE_SCHEMA, BronzeSpec, JobResult, TopicRange
 from spark.table import spark_plans

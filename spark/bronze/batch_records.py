@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as sf
 
 from spark.errors import SpecError
-from spark.events import offset_ranges as kafka_ranges
+from spark.events import kafka_source as kafka_ranges
 from spark.events import positions, postgresql_positions
 from spark.events.avro_records import heads, schema_ids
 from spark.events.envelope import Narrow, envelope, kind

@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 
 from spark.bronze import batch_records as bronze_drafts
 from spark.bronze.batch_records import assign_positions, count_groups
-from spark.events import offset_ranges as kafka_ranges
+from spark.events import kafka_source as kafka_ranges
 from spark.events.positions import EPOCH_WIDTH
 from spark.record_formats import CommitPlace
 from spark.specs import BronzeSpec, TopicRange

@@ -24,8 +24,8 @@ from spark.bronze.range_reader import SCHEMA as OF_KAFKA
 from spark.errors import LeftToSparkError
 from spark.events.envelope import TOMBSTONE
 from spark.specs import BRONZE_NAMES, BronzeSpec, TopicRange
-from spark.table.commit_files import commit_info, create_table_of_files, put_commit
 from spark.table.commit_metadata import Committed, bronze_metadata
+from spark.table.commit_writer import commit_info, create_table_of_files, put_commit
 from spark.table.data_files import AddFile
 from spark.table.delta_rs import attempt, checkpoint, commit_settings, find_version, open_delta
 from spark.table.lake_location import is_local

@@ -30,16 +30,16 @@ from spark.bronze.narrow_columns import CONNECTORS, ENVELOPE
 from spark.bronze.part_files import BatchPart, divide_ranges, identify_ranges
 from spark.errors import HistoryTooShortError, LeftToSparkError
 from spark.events.arrow_records import sort_rows, write_hexadecimal
-from spark.events.offset_ranges import remaining
+from spark.events.kafka_source import remaining
 from spark.events.positions import EPOCH_WIDTH, NUMBER_WIDTH
 from spark.specs import BronzeSpec, JobResult, TopicRange
 from spark.table.commit_metadata import Committed, fold, surviving
 from spark.table.data_files import write_file
 from spark.table.lake_location import is_reached
+from spark.table.log_reader import LOG, newest_commits
 from spark.table.server_facts import small_work_lack
 from spark.table.spark_failures import SPARK_FAILURES, error_text, is_closed_session
 from spark.table.table_folder import open_folder
-from spark.table.transaction_log import LOG, newest_commits
 from spark.table.write_lease import lend_to_task
 
 if TYPE_CHECKING:

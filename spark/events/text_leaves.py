@@ -24,7 +24,7 @@ from spark.events.positions import connector
 from spark.record_formats import LARGE_HEADER, UNCHANGED_HEADER
 from spark.specs import Column, SilverSpec
 from spark.table.identifiers import literal
-from spark.values.column_types import lake_type
+from spark.values.lake_types import lake_type
 from spark.values.missing_values import missing_leaf
 from spark.values.postgresql_numbers import unmark_numbers
 from spark.values.type_rule import SourceType

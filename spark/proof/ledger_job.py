@@ -20,7 +20,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.events.offset_ranges import refusals_named
+from spark.events.kafka_source import refusals_named
 from spark.proof import ledger_fates, ledger_folds, ledger_rows
 from spark.proof.ledger_contract import LedgerSpec, LedgerState, fold_ledger, ledger_metadata
 from spark.proof.ledger_folds import TableSlice, table_slice

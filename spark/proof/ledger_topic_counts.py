@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from spark.bronze import batch_records as bronze_drafts
-from spark.events import offset_ranges as kafka_ranges
+from spark.events import kafka_source as kafka_ranges
 from spark.proof.ledger_contract import EARLY, LATE, ON_TIME, TOO_LATE, WINDOW, Counted, LedgerSpec, LedgerTable
 from spark.proof.ledger_folds import FoldsToCount
 from spark.specs import BronzeSpec, TopicRange

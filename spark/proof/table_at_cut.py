@@ -21,7 +21,7 @@ from spark.bronze import batch_records as bronze_drafts
 from spark.bronze.batch_records import assign_positions, count_groups
 from spark.bronze.change_log import by_partition, new_events, table_events
 from spark.errors import NotComparableError
-from spark.events import offset_ranges as kafka_ranges
+from spark.events import kafka_source as kafka_ranges
 from spark.events.envelope import envelope
 from spark.events.positions import epoch_prefix
 from spark.proof.row_text import RowText

@@ -19,7 +19,7 @@ from spark.record_formats import UNCHANGED_HEADER
 from spark.silver.typed_changes import null_may_mean_unchanged, outside_in_arrow, placeholder_forms
 from spark.specs import Column, SilverSpec
 from spark.values.arrow_forms import ArrowForm, arrow_form
-from spark.values.column_types import lake_type
+from spark.values.lake_types import lake_type
 from spark.values.missing_values import missing_leaf
 
 META = {"_cdc_position": "position", "_cdc_op": "op", "_cdc_source_ts": "source_ts", "_cdc_tx_id": "tx_id"}

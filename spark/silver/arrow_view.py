@@ -29,8 +29,8 @@ from spark.table.commit_metadata import Committed, Folded, fold_silver, survivin
 from spark.table.delta_rs import is_delta, open_delta
 from spark.table.identifiers import double_quote
 from spark.table.lake_location import is_reached
+from spark.table.log_reader import LOG, newest_commits
 from spark.table.table_folder import open_folder
-from spark.table.transaction_log import LOG, newest_commits
 
 
 class KeyRows:

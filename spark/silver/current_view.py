@@ -33,7 +33,7 @@ from spark.table.commit_metadata import Committed, Folded, fold
 from spark.table.identifiers import quote
 from spark.table.server_conf import session_conf
 from spark.table.spark_session import compute_once
-from spark.values.column_types import lake_type
+from spark.values.lake_types import lake_type
 from spark.values.missing_values import missing_leaf
 
 

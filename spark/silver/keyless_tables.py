@@ -60,7 +60,7 @@ from spark.table.commit_metadata import CommittedTopic, Folded, silver_metadata
 from spark.table.identifiers import literal, quote, table_at
 from spark.table.spark_plans import all_of
 from spark.table.spark_session import compute_once, execute
-from spark.values.column_types import lake_type
+from spark.values.lake_types import lake_type
 
 CONSTRAINT_CHECK = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
 

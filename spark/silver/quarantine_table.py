@@ -27,9 +27,9 @@ from spark.table.commit_history import history
 from spark.table.commit_metadata import CommittedTopic, Folded
 from spark.table.identifiers import literal, table_at
 from spark.table.lake_location import is_reached
+from spark.table.log_reader import LOG
 from spark.table.spark_session import compute_once, execute
 from spark.table.table_folder import open_folder
-from spark.table.transaction_log import LOG
 
 SCHEMA = (
     "topic string, partition int, offset bigint, epoch int, timestamp timestamp, position string, behind string, op string, "

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from spark.errors import RebuildNeededError, SchemaMismatchError, SpecError
 from spark.silver.column_ledger import DROPPED, DROPPED_NUMBER, ColumnChange, member_changes
 from spark.specs import Column, SilverSpec
-from spark.values.column_types import lake_type
+from spark.values.lake_types import lake_type
 from spark.values.missing_values import missing_leaf
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")

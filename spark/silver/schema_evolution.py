@@ -30,7 +30,7 @@ from spark.silver.schema_difference import (
 )
 from spark.specs import Column, SilverSpec, conditions_text
 from spark.table.identifiers import NEEDS_COLUMN_MAPPING, literal, quote, table_at
-from spark.values.column_types import lake_type
+from spark.values.lake_types import lake_type
 from spark.values.missing_values import missing_leaf
 
 _NO_ZONE = "timestamp_ntz"

@@ -26,7 +26,7 @@ from spark.table.commit_history import Commit, silver_folded
 from spark.table.commit_metadata import Folded, silver_metadata
 from spark.table.identifiers import quote, refuse_case_twins, table_at
 from spark.table.write_lease import lend_to_spark
-from spark.values.column_types import lake_type
+from spark.values.lake_types import lake_type
 
 DELETION_VECTORS_FROM = 64 << 20
 SIZE_LOOK_EVERY = 50

@@ -34,13 +34,13 @@ from spark.silver.silver_table import DELETION_VECTORS_FROM
 from spark.silver.small_tables import reason_against
 from spark.silver.task_merge import TableSize, size_of
 from spark.specs import JobResult, SilverSpec
-from spark.table import commit_files
+from spark.table import commit_writer
 from spark.table.commit_history import Commit
 from spark.table.commit_metadata import Committed, CommittedTopic, Folded, fold_silver, silver_metadata, surviving
 from spark.table.data_files import PROPERTY as PROPERTY_OF_VECTORS
 from spark.table.delta_rs import open_delta
 from spark.table.lake_location import is_local
-from spark.table.transaction_log import newest_commits
+from spark.table.log_reader import newest_commits
 from spark.table.write_lease import lend_to_task
 
 _OFFSET_PART = 1 + NUMBER_WIDTH
@@ -98,7 +98,7 @@ def create_table(spec: SilverSpec, rows: pa.Table, user_metadata: str) -> None:
         LeftToSparkError: somebody else has made one meanwhile.
     """
     properties = {**silver_table.table_properties(spec), PROPERTY: first_ledger(spec).to_text()}
-    commit_files.create_table(spec.path, rows, properties, user_metadata, bounded=silver_table.columns_with_bounds(spec))
+    commit_writer.create_table(spec.path, rows, properties, user_metadata, bounded=silver_table.columns_with_bounds(spec))
 
 
 MOST_EVENTS = 1_000_000

@@ -23,8 +23,8 @@ from pyspark.sql import functions as sf
 
 from spark.bronze import small_append as small_batches
 from spark.errors import SpecError, StreamCheckpointError
+from spark.events.kafka_source import refusals_named
 from spark.events.moved_offsets import our_offset
-from spark.events.offset_ranges import refusals_named
 from spark.silver import fold_job as silver_job
 from spark.silver import history_job, small_tables
 from spark.specs import BronzeSpec, JobResult, SilverSpec, StreamSpec, TopicRange

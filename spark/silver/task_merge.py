@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from spark.errors import LeftToSparkError
 from spark.silver.silver_table import columns_with_bounds
 from spark.specs import SilverSpec
-from spark.table.commit_files import commit_info, put_commit
+from spark.table.commit_writer import commit_info, put_commit
 from spark.table.data_files import (
     FEATURE,
     PROPERTY,

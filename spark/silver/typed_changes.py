@@ -30,7 +30,7 @@ from spark.events.text_leaves import leaf, leaves
 from spark.record_formats import TOO_LARGE
 from spark.specs import Column, RowCondition, SilverSpec
 from spark.table.spark_plans import any_of
-from spark.values.column_types import lake_type
+from spark.values.lake_types import lake_type
 from spark.values.type_rule import LakeType
 
 

@@ -26,9 +26,9 @@ from spark.table.commit_metadata import Folded, fold_silver, surviving
 from spark.table.delta_rs import open_delta
 from spark.table.identifiers import table_at
 from spark.table.lake_location import is_reached
+from spark.table.log_reader import LOG, names_after, newest_commits
 from spark.table.spark_failures import SPARK_FAILURES, error_text
 from spark.table.table_folder import LakeFolder, open_folder
-from spark.table.transaction_log import LOG, names_after, newest_commits
 
 T = TypeVar("T")
 FIRST_LOOK = 20

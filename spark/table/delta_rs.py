@@ -15,8 +15,8 @@ from typing import Any
 
 from spark.errors import CommitLeftOutError, LeftToSparkError
 from spark.table.lake_location import delta_options, is_object, store_place
+from spark.table.log_reader import LAST_CHECKPOINT, LOG, commit_names, last_checkpoint, newest_commits
 from spark.table.table_folder import LakeFolder, open_folder
-from spark.table.transaction_log import LAST_CHECKPOINT, LOG, commit_names, last_checkpoint, newest_commits
 
 RowCounts = dict[str, int]
 """Rows of a merge by what became of them: `inserted`, `updated`, `deleted`."""

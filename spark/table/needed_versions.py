@@ -9,7 +9,7 @@ from typing import Any
 
 from spark.errors import LeftToSparkError
 from spark.table.commit_metadata import surviving
-from spark.table.transaction_log import newest_commits
+from spark.table.log_reader import newest_commits
 
 # Up to where a change log has given its records to the backup: a property of its table, by topic.
 #

@@ -14,8 +14,8 @@ from typing import Any
 
 from spark.errors import LeftToSparkError
 from spark.table.data_files import AddFile
+from spark.table.log_reader import LOG, last_checkpoint, names_after
 from spark.table.table_folder import LakeFolder, open_folder
-from spark.table.transaction_log import LOG, last_checkpoint, names_after
 
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.parquet")
 _OF_CHECKPOINT = ("add", "metaData", "protocol")

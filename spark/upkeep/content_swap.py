@@ -20,13 +20,13 @@ from pyspark.sql import functions as sf
 from spark.silver import quarantine_table
 from spark.silver.column_ledger import PROPERTY, TRACKED
 from spark.specs import SilverSpec
-from spark.table.commit_files import commit_info, put_commit
+from spark.table.commit_writer import commit_info, put_commit
 from spark.table.data_files import remove_action
 from spark.table.identifiers import table_at
+from spark.table.log_reader import newest_commits
 from spark.table.snapshot import LiveTable, read_live_table, vector_key
 from spark.table.spark_session import compute_once, execute
 from spark.table.table_folder import LakeFolder, open_folder
-from spark.table.transaction_log import newest_commits
 from spark.upkeep.log_expiry import files_of
 from spark.upkeep.replay_spec import SILVER, ReplaySpec
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark.errors import LeaseLostError, LeftToSparkError, quantity
-from spark.table.commit_files import commit_info, put_commit
+from spark.table.commit_writer import commit_info, put_commit
 from spark.table.data_files import FEATURE, AddFile, read_masks, read_rows, remove_action, write_file
 from spark.table.delta_rs import open_delta
 from spark.table.needed_versions import KIND

@@ -17,9 +17,9 @@ from urllib.parse import unquote
 
 from spark.errors import LeftToSparkError
 from spark.table.data_files import file_of_vector
+from spark.table.log_reader import COMMIT, LOG, commit_names, last_checkpoint
 from spark.table.snapshot import read_live_table
 from spark.table.table_folder import LakeFolder, is_hidden, open_folder
-from spark.table.transaction_log import COMMIT, LOG, commit_names, last_checkpoint
 
 _OF_VERSION = re.compile(r"\.{0,2}(\d{20})\.[\w.-]+")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.parquet")

@@ -27,11 +27,11 @@ from spark.table.commit_history import commit_of, fold_history, silver_folded
 from spark.table.commit_metadata import Folded, fold, parse, silver_metadata, surviving
 from spark.table.identifiers import quote, table_at
 from spark.table.lake_location import is_reached
+from spark.table.log_reader import newest_commits
 from spark.table.snapshot import read_live_table
 from spark.table.spark_failures import SPARK_FAILURES, run_again
 from spark.table.spark_session import compute_once, execute
 from spark.table.table_folder import open_folder
-from spark.table.transaction_log import newest_commits
 from spark.table.write_lease import MARK_SECONDS, lend_to_spark, lend_to_task
 from spark.upkeep import content_swap
 from spark.upkeep.chosen_keys import chosen_keys, of_chosen

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark.errors import LeaseHeldError, LeftToSparkError, quantity
-from spark.table.commit_files import put_commit
+from spark.table.commit_writer import put_commit
 from spark.table.delta_rs import make_checkpoint, open_delta
 from spark.table.identifiers import literal, table_at
 from spark.table.needed_versions import NamedVersion, Need, first_telling

@@ -26,10 +26,10 @@ from spark.specs import DELETED, JobResult
 from spark.table.commit_history import Commit, history
 from spark.table.identifiers import quote
 from spark.table.lake_location import is_reached
+from spark.table.log_reader import LOG
 from spark.table.spark_failures import SPARK_FAILURES, is_closed_session, is_lost_work, run_again
 from spark.table.spark_session import compute_once
 from spark.table.table_folder import open_folder
-from spark.table.transaction_log import LOG
 from spark.table.write_lease import lend_to_spark
 from spark.upkeep.declared_windows import END, FINAL, START, Measure, WindowedSpec
 from spark.upkeep.window_results import KeptResults, begin_result_tables, state_of_results, write_changes

@@ -18,8 +18,8 @@ from pyspark.sql import functions as sf
 from spark.errors import HistoryTooShortError
 from spark.table.commit_history import Commit, commit_of, fold_history, refuse_foreign
 from spark.table.identifiers import quote, table_at
+from spark.table.log_reader import newest_commits
 from spark.table.spark_session import compute_once, execute
-from spark.table.transaction_log import newest_commits
 from spark.upkeep.declared_windows import AFTER_FINAL, EARLY, END, FINAL, LATE, ON_TIME, PANE, SIGN, WindowedSpec
 
 _KIND, _LOOK = "windowed", 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark.specs import Column
-from spark.values.column_types import FAMILIES, lake_type
+from spark.values.lake_types import FAMILIES, lake_type
 from spark.values.mariadb_types import FAMILIES as MARIADB
 from spark.values.other_databases import AS_WRITTEN, BSON_TYPES, BsonType
 from spark.values.type_rule import Rule

@@ -152,7 +152,7 @@ class _SparkPeer(Peer):
 
     def read_options(self, records: NewRecords) -> dict[str, str]:
         """What Spark's Kafka source is told: exactly the records, by the options that this product reads with."""
-        from spark.events.offset_ranges import read_options
+        from spark.events.kafka_source import read_options
         from spark.specs import BronzeSpec, TopicRange
 
         topic = TopicRange(records.table.name, records.table.topic, records.topic_id, 0, dict(records.ranges))

@@ -133,7 +133,7 @@ def inexact_columns(
 ) -> Iterator[str]:
     """A sentence for each captured column that has no exact form, or none that a key could have. `snapshot`: it will be read."""
     from spark.errors import ColumnTypeError
-    from spark.values.column_types import lake_type, no_key
+    from spark.values.lake_types import lake_type, no_key
 
     columns, key = source_columns(source, table, found), table.keys or found.primary_key
     for column in columns:

@@ -22,7 +22,7 @@ from cdc_assets.registry.table_declaration import Table
 from cdc_assets_tests.support.fakes import FakeKafka, without_clusters
 from cdc_assets_tests.support.servers.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
 from spark.errors import ColumnTypeError
-from spark.values.column_types import lake_type
+from spark.values.lake_types import lake_type
 
 pytestmark = pytest.mark.service
 

@@ -20,7 +20,7 @@ from spark.bronze import small_append as small
 from spark.record_formats import ANCHOR_HEADER
 from spark.specs import BronzeSpec, JobResult, TopicRange
 from spark.table.commit_metadata import parse
-from spark.table.transaction_log import newest_commits
+from spark.table.log_reader import newest_commits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -29,7 +29,7 @@ from cdc_assets_tests.support.lake.lake import rows
 from cdc_assets_tests.support.live.live_mongodb import LiveMongoDb
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
 from spark.specs import Column
-from spark.values.column_types import lake_type
+from spark.values.lake_types import lake_type
 from spark.values.other_databases import AS_WRITTEN, BSON_TYPES
 
 if TYPE_CHECKING:

@@ -90,7 +90,7 @@ def test_a_table_that_has_become_large_gets_vectors(
     from spark.silver import small_table_fold, task_merge
     from spark.table.commit_metadata import fold as fold_commits
     from spark.table.commit_metadata import surviving
-    from spark.table.transaction_log import newest_commits
+    from spark.table.log_reader import newest_commits
 
     monkeypatch.setattr(small_table_fold, "MOST_BYTES", 1)
     monkeypatch.setattr(task_merge, "_SMALL_BYTES", 0)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark.table.commit_files import create_table
+from spark.table.commit_writer import create_table
 from spark.table.data_files import ROWS_A_GROUP, read_columns, read_rows, write_file
 from spark.table.table_folder import open_folder
 

@@ -13,9 +13,9 @@ from benchmarks.bench.profile import count_calls
 from spark.errors import CommitLeftOutError
 from spark.table.commit_history import commit_of, history, history_by_spark
 from spark.table.commit_metadata import RESTORED
+from spark.table.log_reader import names_after, newest_commits, newest_here
 from spark.table.spark_session import USER_METADATA, connect
 from spark.table.table_folder import open_folder
-from spark.table.transaction_log import names_after, newest_commits, newest_here
 
 # pyspark releases an answer by a pool of threads: such a call may come any time after its plan's.
 # pyspark/sql/connect/client/reattach.py, _release_until and _release_all

@@ -13,7 +13,7 @@ from pyspark.errors.exceptions.connect import AnalysisException, SparkConnectGrp
 from cdc_assets.clients.spark_sessions import SparkSessions
 from cdc_assets.registry.errors import SparkRunError
 from spark.errors import CommitLeftOutError, NotPlainError, RangeLostError, RowMissingError
-from spark.events.offset_ranges import losses_named
+from spark.events.kafka_source import losses_named
 from spark.specs import TopicRange
 from spark.table import spark_failures, spark_session
 from spark.table.spark_failures import ATTEMPTS, is_lost_session, is_lost_work, restartable, run_again, translate_stops

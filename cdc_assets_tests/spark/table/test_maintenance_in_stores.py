@@ -7,8 +7,8 @@ import pytest
 from cdc_assets_tests.support.lake.large_table import LargeTable
 from spark.silver import task_merge
 from spark.table import write_lease
+from spark.table.log_reader import newest_commits
 from spark.table.table_folder import open_folder
-from spark.table.transaction_log import newest_commits
 from spark.upkeep import file_rewrite
 from spark.upkeep import table_maintenance as steps
 from spark.upkeep.maintenance_spec import MaintenanceSpec

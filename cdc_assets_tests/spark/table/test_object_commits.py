@@ -14,11 +14,11 @@ from cdc_assets_tests.support.lake.deaf_proxy import DeafProxy, deaf_proxy
 from cdc_assets_tests.support.lake.large_table import LargeTable
 from spark.errors import CommitUncertainError, LeftToSparkError
 from spark.silver import task_merge
-from spark.table import buckets, commit_files, delta_rs
+from spark.table import buckets, commit_writer, delta_rs
 from spark.table.delta_rs import open_delta
 from spark.table.lake_location import gcs_access, s3_client
+from spark.table.log_reader import newest_commits
 from spark.table.table_folder import open_folder
-from spark.table.transaction_log import newest_commits
 
 
 @pytest.fixture
@@ -75,7 +75,9 @@ def _commit_many(path: str, name: str, count: int) -> None:
         while True:
             [newest] = newest_commits(path, 1) or []
             try:
-                commit_files.put_commit(path, newest["version"] + 1, [{"commitInfo": {"timestamp": 0, "userMetadata": metadata}}])
+                commit_writer.put_commit(
+                    path, newest["version"] + 1, [{"commitInfo": {"timestamp": 0, "userMetadata": metadata}}]
+                )
                 break
             except LeftToSparkError:
                 continue
@@ -106,19 +108,19 @@ def test_a_commit_whose_answer_is_lost_counts_once(object_lake: str, proxy: Deaf
 
 def test_a_store_that_is_not_heard_is_no_refusal(object_lake: str, proxy: DeafProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody says whether the commit is there: it is not said to be made, nor not to be."""
-    monkeypatch.setattr(commit_files, "_TRIES", 1)
+    monkeypatch.setattr(commit_writer, "_TRIES", 1)
     monkeypatch.setattr(buckets, "_REPEAT_SECONDS", 3.0)
     proxy.drops = lambda _method, path, body: b"_delta_log" in path.encode() + body
     with pytest.raises(CommitUncertainError, match="nobody says whether _delta_log/0"):
-        commit_files.put_commit(f"{object_lake}/t", 0, [{"commitInfo": {"userMetadata": "x"}}])
+        commit_writer.put_commit(f"{object_lake}/t", 0, [{"commitInfo": {"userMetadata": "x"}}])
     proxy.drops = lambda *_: False
     assert len(open_folder(f"{object_lake}/t").names("_delta_log")) == 1
 
 
 def test_somebody_elses_commit_is_not_ours(object_lake: str) -> None:
-    commit_files.put_commit(f"{object_lake}/t", 0, [{"commitInfo": {"userMetadata": "one"}}])
+    commit_writer.put_commit(f"{object_lake}/t", 0, [{"commitInfo": {"userMetadata": "one"}}])
     with pytest.raises(LeftToSparkError, match="somebody else has committed version 0"):
-        commit_files.put_commit(f"{object_lake}/t", 0, [{"commitInfo": {"userMetadata": "two"}}])
+        commit_writer.put_commit(f"{object_lake}/t", 0, [{"commitInfo": {"userMetadata": "two"}}])
 
 
 def _all_files() -> object:

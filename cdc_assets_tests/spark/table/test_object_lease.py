@@ -15,7 +15,7 @@ from spark.silver import quarantine_redrive
 from spark.specs import Column, SilverSpec
 from spark.table import write_lease
 from spark.table import write_lease as delta_lease
-from spark.table.commit_files import put_commit
+from spark.table.commit_writer import put_commit
 from spark.table.table_folder import open_folder
 from spark.table.write_lease import FOLDER, SPARK, TASK, hold, take
 

@@ -31,9 +31,9 @@ from spark.silver.small_tables import run as fold_in_tasks
 from spark.specs import SilverSpec
 from spark.table.delta_rs import open_delta
 from spark.table.lake_location import spark_conf, spark_variables
+from spark.table.log_reader import newest_commits
 from spark.table.spark_session import connect
 from spark.table.table_folder import open_folder
-from spark.table.transaction_log import newest_commits
 from spark.table.write_lease import FOLDER
 
 if TYPE_CHECKING:

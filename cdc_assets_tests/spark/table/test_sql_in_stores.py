@@ -13,7 +13,7 @@ from cdc_assets.cli.cdc_command import app
 from cdc_assets.reading.notebook_frames import ask, rows_of
 from cdc_assets.registry.errors import LakeSqlError
 from cdc_assets_tests.support.lake.delta_shop import SHOP
-from spark.table.commit_files import create_table
+from spark.table.commit_writer import create_table
 from spark.table.data_files import write_file
 from spark.table.snapshot import read_live_table
 from spark.table.table_folder import open_folder

@@ -22,10 +22,10 @@ from spark.specs import BronzeSpec, TopicRange
 from spark.table.commit_metadata import Committed
 from spark.table.data_files import write_file
 from spark.table.delta_rs import open_delta
+from spark.table.log_reader import LOG, last_checkpoint
 from spark.table.snapshot import read_live_table
 from spark.table.table_folder import open_folder
 from spark.table.topic_commits import TopicCommit
-from spark.table.transaction_log import LOG, last_checkpoint
 from spark.upkeep.content_swap import move_files, put_content
 
 

@@ -23,10 +23,10 @@ from spark.silver import task_merge
 from spark.specs import BronzeSpec
 from spark.table.commit_metadata import Committed, CommittedTopic, Folded, TopicCommit, fold, silver_metadata, surviving
 from spark.table.data_files import AddFile, write_file
+from spark.table.log_reader import newest_commits
 from spark.table.needed_versions import Need
 from spark.table.snapshot import read_live_table
 from spark.table.table_folder import open_folder
-from spark.table.transaction_log import newest_commits
 from spark.table.write_lease import lend_to_task
 from spark.upkeep import file_rewrite
 from spark.upkeep import table_maintenance as steps

@@ -17,7 +17,7 @@ from spark.errors import LeftToSparkError, NotExactError
 from spark.events.arrow_records import parse_objects
 from spark.specs import Column
 from spark.values.arrow_forms import arrow_form
-from spark.values.column_types import lake_type
+from spark.values.lake_types import lake_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

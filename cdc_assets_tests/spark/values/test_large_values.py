@@ -18,7 +18,7 @@ from spark.record_formats import UNCHANGED_HEADER
 from spark.specs import Column
 from spark.values.canonical_forms import Form
 from spark.values.column_forms import form
-from spark.values.column_types import lake_type
+from spark.values.lake_types import lake_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression

@@ -21,8 +21,8 @@ from cdc_assets_tests.support.values.conversions import converted_leaves
 from cdc_assets_tests.support.values.mariadb_values import EXACT, LENIENT, LIMITS, LOST, MODES, UNFIT, ZEROS
 from spark.errors import ColumnTypeError
 from spark.specs import Column
-from spark.values.column_types import lake_type
 from spark.values.handling_modes import Modes
+from spark.values.lake_types import lake_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

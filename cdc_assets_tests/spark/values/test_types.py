@@ -14,7 +14,7 @@ from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from cdc_assets_tests.support.values.debezium_forms import REFUSED, SENT, typed
 from spark.errors import ColumnTypeError
 from spark.specs import META, Column
-from spark.values.column_types import lake_type
+from spark.values.lake_types import lake_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ import pyarrow as pa
 from cdc_assets_tests.support.lake.delta_reader import read
 from spark.silver import task_merge
 from spark.specs import Column, SilverSpec
-from spark.table.commit_files import create_table
+from spark.table.commit_writer import create_table
 from spark.table.delta_rs import open_delta
 from spark.table.table_folder import open_folder
 

@@ -26,8 +26,8 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.row_checks import build_history_checks, history_key
 from cdc_assets.proof.comparison_at_cut import AS_DECLARED, ComparisonMethod, ComparisonScope
+from cdc_assets.proof.comparison_choice import compare_rows
 from cdc_assets.proof.comparison_result import TableResult
-from cdc_assets.proof.source_comparison import compare_rows
 from cdc_assets.registry import names
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.live.live_binlog import LiveBinlog

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spark.specs import Column
-from spark.values.column_types import lake_type
+from spark.values.lake_types import lake_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

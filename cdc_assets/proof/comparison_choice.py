@@ -106,7 +106,7 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class PostgresStandby:
-    """A hot standby of PostgreSQL (standby.StandbyServer)."""
+    """A hot standby of PostgreSQL (`StandbyServer`)."""
 
     database: PostgresDatabase
 
