@@ -16,7 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cdc_assets.capture.connectors.debezium_settings import prefix_of
 from cdc_assets.clients.connect import ConnectClient, connector_trouble
@@ -29,9 +29,6 @@ from cdc_assets.registry.errors import CaughtUpTimeoutError, CdcAssetsError, Top
 from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource
 from spark.record_formats import CommitPlace, behind_commit
-
-if TYPE_CHECKING:
-    pass
 
 _FIRST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.2, 1.0
 # MirrorMaker 2 tells its places with each transaction, some seconds; a snapshot of any size goes on meanwhile.

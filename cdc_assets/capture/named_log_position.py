@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from cdc_assets.capture.log_position import (
     LOOK_SECONDS,
@@ -35,9 +35,6 @@ from cdc_assets.registry.field_types import TableId, parse_table
 from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from spark.record_formats import in_binlog
-
-if TYPE_CHECKING:
-    pass
 
 _ROW_POLL_SECONDS = 0.5
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from cdc_assets.capture.preflight.table_models import why_held
 from cdc_assets.chain.fold_specs import absent_table, history_spec, silver_spec, with_log_end
@@ -29,9 +29,6 @@ from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.specs import JobResult, SilverSpec
-
-if TYPE_CHECKING:
-    pass
 
 Results: TypeAlias = tuple[JobResult, JobResult | None]
 """Silver's, and its history's where the table has one."""

@@ -18,7 +18,7 @@ import typer
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from cdc_assets.cli.output import Format, Output, is_data, print_document
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.verb_frame import chosen_sources, complete_connector, complete_source, report_errors, tell_experimental
 from cdc_assets.clients.connector_states import SourceOffset
 from cdc_assets.clients.source_chain import Chain

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_assets.cli.output import Format, Output, print_document, print_rows
+from cdc_assets.cli.output_formats import Format, Output, print_document, print_rows
 from cdc_assets.cli.verb_frame import chosen_sources, complete_connector, complete_source, tell_experimental
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names

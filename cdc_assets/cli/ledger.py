@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from cdc_assets.cli.output import Format, Output, is_data, print_document
-from cdc_assets.cli.output import console as told
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
+from cdc_assets.cli.progress import console as told
 from cdc_assets.cli.verb_frame import chosen_sources, complete_source, report_errors
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof.event_ledger import WINDOWS, Hop, SourceLedger, WindowCount, hops, total, windows_before_watermark

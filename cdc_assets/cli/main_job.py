@@ -22,7 +22,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from cdc_assets.chain.fold_specs import refusals_now
-from cdc_assets.cli.output import console, status
+from cdc_assets.cli.progress import console, status
 from cdc_assets.cli.verdict_lines import is_red, print_verdicts
 from cdc_assets.clients.delta_log import silver_rows
 from cdc_assets.clients.platform import Platform

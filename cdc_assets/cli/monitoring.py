@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cdc_assets.cli.output import Format, Output, print_rows
+from cdc_assets.cli.output_formats import Format, Output, print_rows
 from cdc_assets.registry import settings
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from cdc_assets.chain.quarantine import QuarantinedRecord, QuarantineFilter, quarantine_records
-from cdc_assets.cli.output import Format, Output, is_data, print_document
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.display_text import visible

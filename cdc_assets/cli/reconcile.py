@@ -20,7 +20,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 from rich.text import Text
 
-from cdc_assets.cli.output import Format, Output, is_data, print_document
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.verb_frame import report_errors, tell_experimental
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain

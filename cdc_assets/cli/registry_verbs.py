@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from cdc_assets.cli.output import Format, Output, is_data, print_document
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.registry import settings
 from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.field_types import NEVER, format_duration

@@ -9,7 +9,7 @@ from typing import Annotated, cast
 
 import typer
 
-from cdc_assets.cli.output import Format, Output, is_data, print_document
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.deploy.manifest import load_deployment
 from cdc_assets.deploy.monitoring_files import grafana_files, prometheus_files
 from cdc_assets.deploy.rendered_files import TARGETS, Target, apply, changes, connectors_to_render, render

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc_assets.cli.output import Format, Output, is_data, print_document
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.verb_frame import chosen_sources, complete_source, complete_topic
 from cdc_assets.clients.source_chain import Chain
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_assets.cli.output import Format, Output, console, is_data, print_document, print_rows
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows
+from cdc_assets.cli.progress import console
 from cdc_assets.cli.verb_frame import chosen_sources, complete_source, group_options, report_errors
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names, settings

@@ -16,7 +16,8 @@ import typer
 from rich.console import Console
 
 from cdc_assets.capture.onboarding.onboarding_state import Journal, Route
-from cdc_assets.cli.output import Format, Output, console, is_data, print_document
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
+from cdc_assets.cli.progress import console
 from cdc_assets.cli.verb_frame import chosen_sources, complete_source, group_options, tell_experimental
 from cdc_assets.recovery.removal import GO, STAY, PartsChosen
 from cdc_assets.registry import settings

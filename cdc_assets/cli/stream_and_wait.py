@@ -19,7 +19,8 @@ import typer
 
 from cdc_assets.capture.log_position import LogPosition
 from cdc_assets.chain.fold_specs import refusals_now
-from cdc_assets.cli.output import Format, Output, console, is_data, print_document, status
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
+from cdc_assets.cli.progress import console, status
 from cdc_assets.cli.verb_frame import chosen_sources, complete_source, dagster_news, report_errors
 from cdc_assets.clients.dagster_answers import DagsterAnswers
 from cdc_assets.proof.caught_up import Awaited, Behind, complete_versions, wait_caught_up, wait_reasons

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_assets.cli.output import Format, Output, is_data, print_document, print_rows
+from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows
 from cdc_assets.cli.verb_frame import chosen_sources, complete_source, group_options, report_errors
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import settings

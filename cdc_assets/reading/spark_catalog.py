@@ -115,8 +115,6 @@ def _rows_of(session: SparkSession, table: LakeTable, spec: Any) -> DataFrame:
 def _hide(rows: DataFrame, sensitive: Sequence[str], salt: bytes) -> DataFrame:
     from pyspark.sql import functions as sf
 
-    from spark.table.identifiers import quote
-
     for name in sensitive:
         if name in rows.columns:
             text = sf.concat(sf.lit(salt.hex()), sf.col(quote(name)).cast("string"))

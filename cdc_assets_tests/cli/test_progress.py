@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdc_assets.cli.output import Components, console, status
+from cdc_assets.cli.progress import Components, console, status
 from cdc_assets.stack.component_state import HEALTHY, STOPPED, STOPPING, ComponentState, StackState
 
 _LONG = "the webserver is asked to reload, then what it has is compared, " * 3

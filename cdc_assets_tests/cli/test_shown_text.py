@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.cli.cdc_command import GuardedTerminal, guard_terminal
-from cdc_assets.cli.output import Format, print_document, print_rows
+from cdc_assets.cli.output_formats import Format, print_document, print_rows
 from cdc_assets.deploy.alert_channels import _for_slack
 from cdc_assets.registry.display_text import (
     in_markdown,

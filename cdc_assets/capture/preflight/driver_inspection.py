@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cdc_assets.capture.preflight import kafka_topics
 from cdc_assets.capture.preflight.capturable_tables import column_name_findings, column_refusals
@@ -21,9 +21,6 @@ from cdc_assets.registry import names, settings
 from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, DriverMissingError
 from cdc_assets.registry.field_types import TableId, parse_table
 from cdc_assets.registry.source_declaration import UnaskedSource
-
-if TYPE_CHECKING:
-    pass
 
 Answers = dict[str, Any]
 Rows = Sequence[Sequence[Any]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from cdc_assets.capture.connectors.declared_connectors import tables_in_list
 from cdc_assets.capture.connectors.record_converters import class_of_converter
@@ -24,9 +24,6 @@ from cdc_assets.registry.record_forms import SchemaRegistry
 from cdc_assets.registry.source_declaration import CapturedSource, Source
 from spark.errors import SchemaRegistryError
 from spark.events.avro_schemas import ask_types
-
-if TYPE_CHECKING:
-    pass
 
 Level = Literal["ok", "warn", "fail"]
 # Catalogues show a role only what it may use.

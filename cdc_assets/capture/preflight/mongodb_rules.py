@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cdc_assets.capture.preflight import driver_inspection
 from cdc_assets.capture.preflight.inspection import NOT_SEEN, Finding, Report
@@ -19,9 +19,6 @@ from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import expect
 from cdc_assets.registry.source_declaration import UnaskedSource
-
-if TYPE_CHECKING:
-    pass
 
 _OPLOG = {"find": "oplog.rs", "projection": {"ts": 1}, "limit": 1, "singleBatch": True}
 # {name: (database, command)}; a mongos has no oplog of its own, and is asked for none.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from cdc_assets.capture.model_differences import (
     DoubtfulRows,
@@ -35,9 +35,6 @@ from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from cdc_assets.registry.table_declaration import Table
-
-if TYPE_CHECKING:
-    pass
 
 CHECK = "table_model"
 _SETTLE_SECONDS = 15.0
