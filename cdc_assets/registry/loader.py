@@ -31,8 +31,8 @@ from cdc_assets.registry.source_declaration import BaseSource
 Loc = tuple[int | str, ...]
 _DOORS = ("database", *(name for name in KINDS if name not in DATABASES))
 """What `kind:` of a file may be."""
-_UNION_MEMBERS = {"str", "int", "EnvRef", "SecretRef", "WorkerFile", "WorkerVariable"}
-"""What pydantic adds to a path."""
+_UNION_MEMBER = re.compile(r"^(str|int|EnvRef|SecretRef|WorkerFile|WorkerVariable)$|\[")
+"""What pydantic adds to a path, such as `function-after[_check_host(), str]`."""
 REMOVED = ".removed"
 """How the name of a registry file ends that `cdc remove` has put aside."""
 
@@ -187,7 +187,7 @@ def _in_document(document: Any, loc: Sequence[int | str]) -> Loc:
         last = position == len(loc) - 1
         if _holds(node, key):
             node = node[key]
-        elif not (last and isinstance(node, dict) and str(key) not in _UNION_MEMBERS):
+        elif not (last and isinstance(node, dict)) or _UNION_MEMBER.search(str(key)):
             continue
         kept.append(key)
     return tuple(kept)

@@ -248,7 +248,7 @@ def temporary(name: str) -> str:
 
 def topic(source: BaseSource, table: Table) -> str:
     """The topic on the core cluster, or where an application fills it."""
-    return table.own_topic or topic_of(source, table.id)
+    return table.topic or topic_of(source, table.id)
 
 
 def topic_of(source: BaseSource, table: TableId) -> str:
