@@ -39,7 +39,7 @@ class TableWindows:
     @property
     def key(self) -> tuple[str, ...]:
         """The asset of its results."""
-        return names.windows_key(self.source, self.table, self.declared.name)
+        return names.asset_path("windows", self.source.name, self.name)
 
     def spec(self, lake: str) -> WindowedSpec:
         """What the job is told."""

@@ -18,25 +18,22 @@ from pydantic import AfterValidator, Field
 from cdc_assets.registry.field_types import Declared
 from cdc_assets.registry.references import EnvRef, SecretRef
 
-_HOST = re.compile(r"[A-Za-z0-9._:,\[\]-]+")
-_ENDS_A_NAME = re.compile(r"[/?&;=#%\\\x00-\x1f\x7f]")
+
+def _without(pattern: str, why: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if match := re.search(pattern, text):
+            raise ValueError(f"it is {why.format(match[0])}, got {text!r}")
+        return text
+
+    return AfterValidator(check)
 
 
-def _check_host(text: str) -> str:
-    if not _HOST.fullmatch(text):
-        raise ValueError(f"it is the name or the address of a host and nothing else, got {text!r}")
-    return text
-
-
-def _check_dbname(text: str) -> str:
-    if match := _ENDS_A_NAME.search(text):
-        raise ValueError(f"it is the name of a database, and {match[0]!r} begins another part of its address, got {text!r}")
-    return text
-
-
-Host = Annotated[str, AfterValidator(_check_host)]
+Host = Annotated[str, _without(r"\A\Z|[^A-Za-z0-9._:,\[\]-]", "the name or the address of a host and nothing else")]
 """A name or an address of a host, or several."""
-DbName = Annotated[str, Field(min_length=1), AfterValidator(_check_dbname)]
+_BEGINS_ANOTHER_PART = _without(
+    r"[/?&;=#%\\\x00-\x1f\x7f]", "the name of a database, and {!r} begins another part of its address"
+)
+DbName = Annotated[str, Field(min_length=1), _BEGINS_ANOTHER_PART]
 AbsoluteFile = Annotated[str, Field(pattern=r"^/[^\n]+$")]
 
 

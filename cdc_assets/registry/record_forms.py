@@ -130,11 +130,6 @@ class SchemaRegistry(Declared):
 
 
 def _without_login(url: str) -> str:
-    """Without its login.
-
-    Raises:
-        ValueError: it is no http(s) address, or its login breaks it.
-    """
     if not re.match(r"https?://[^/]", url):
         raise ValueError("schema registry: its address is http://… or https://…")
     try:

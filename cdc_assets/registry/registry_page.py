@@ -96,7 +96,8 @@ def _row(name: str, field: FieldInfo, titles: dict[type[BaseModel], str]) -> str
 def _prose(model: type[BaseModel]) -> str:
     # What a reader of the code needs, and a reader of the page does not.
     text = re.sub(r" See \w*Source.*", "", inspect.cleandoc(model.__doc__ or "").split("\n\n`captured`")[0])
-    text = _PAGE.sub(_link, text)
+    # Links to pages of docs, from the folder of this one.
+    text = _PAGE.sub(lambda page: f"[{page[2]}]({'../' if page[1] else ''}{page[1]}{page[2]})", text)
     # A sentence that begins a line with a key begins an item.
     items = re.sub(r"(?<=[.:)])\n(?=`)|(?<=\n\n)(?=`)", "\n\n* ", text)
     parts = [
@@ -104,11 +105,6 @@ def _prose(model: type[BaseModel]) -> str:
         for paragraph in re.split(r"\n\n+", items)
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _link(page: re.Match[str]) -> str:
-    """To a page of docs, from the folder of this one."""
-    return f"[{page[2]}]({'../' if page[1] else ''}{page[1]}{page[2]})"
 
 
 def _type(annotation: Any, titles: dict[type[BaseModel], str]) -> str:
