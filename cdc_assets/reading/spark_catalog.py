@@ -140,11 +140,6 @@ def register_names(tables: Sequence[LakeTable], platform: Platform, *, show_sens
 
     Sensitive columns are hashes in a view unless asked for: equal values have equal hashes, with a salt of this call.
 
-    Each is a view over the table's path, since a view takes no INSERT, DELETE or ALTER of rows. Spark's session catalog has
-    databases and no levels above them, so layer and source are one word. A view and a database of ours bear the lake's root as
-    a property: names of others are never replaced or dropped. With an in-memory catalog, the embedded server's, they are gone
-    when it stops.
-
     Raises:
         LakeSqlError: a name is taken by others, or two tables have one name.
         SparkRunError: the server's own reason.
