@@ -124,8 +124,8 @@ def _message(source: CapturedSource, short: str, unsent: UnsentOfTable) -> str:
         return (
             f"{quantity(unsent.count, 'transaction')} whose row events have one place (binlog_transaction_compression), so that "
             f"rows may be missing, since it has no key: {places}. Red until all its rows were compared behind that place: "
-            f"cdc reconcile {name}. Where rows are missing, have all tables of the source read again: cdc stop {connector}; "
-            f"cdc offsets reset {connector}; cdc resume {connector}"
+            f"cdc reconcile {name}. Where rows are missing, have the source read again while nobody writes: "
+            f"cdc stop {connector}; cdc offsets reset {connector}; cdc resume {connector}"
         )
     message = f"{quantity(unsent.count, 'change')} of its rows that Debezium sends no event for: {places}"
     if GAPS in kinds:
