@@ -28,7 +28,7 @@ from spark.bronze import append_job as bronze_job
 from spark.bronze import narrow_columns, part_files, range_reader
 from spark.bronze.narrow_columns import CONNECTORS, ENVELOPE
 from spark.bronze.part_files import BatchPart, divide_ranges, identify_ranges
-from spark.errors import HistoryTooShortError, LeftToSparkError
+from spark.errors import LeftToSparkError
 from spark.events.arrow_records import sort_rows, write_hexadecimal
 from spark.events.kafka_source import remaining
 from spark.events.positions import EPOCH_WIDTH, NUMBER_WIDTH
@@ -36,7 +36,7 @@ from spark.specs import BronzeSpec, JobResult, TopicRange
 from spark.table.commit_metadata import Committed, fold, surviving
 from spark.table.data_files import write_file
 from spark.table.lake_location import is_reached
-from spark.table.log_reader import LOG, newest_commits
+from spark.table.log_reader import LOG, fold_newest, newest_commits
 from spark.table.server_facts import small_work_lack
 from spark.table.spark_failures import SPARK_FAILURES, error_text, is_closed_session
 from spark.table.table_folder import open_folder
@@ -45,7 +45,6 @@ from spark.table.write_lease import lend_to_task
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
-_LOOKS = (1, 20, 400)
 _ORDER = ("table", "partition", "offset")
 _ROWS_APART = 4096
 ReadRanges = Callable[[BronzeSpec, Sequence[TopicRange]], list[pa.Table]]
@@ -129,20 +128,16 @@ def find_missing_ranges(spec: BronzeSpec) -> BatchWork:
 
 
 def _look_at_log(path: str) -> Committed:
-    for newest in _LOOKS:
-        commits = newest_commits(path, newest)
-        if not commits:
-            if open_folder(path).has_files(LOG):
-                raise LeftToSparkError("bronze has a log that is not read here")
-            return fold([])
-        try:
-            committed = fold(surviving(commits))
-        except HistoryTooShortError:
-            continue
-        if committed.overlaps or not committed.topics:
-            raise LeftToSparkError("bronze has to be looked at first")
-        return committed
-    raise LeftToSparkError("bronze's log does not tell what is committed")
+    def look(limit: int | None) -> list[tuple[int, str | None]]:
+        commits = newest_commits(path, limit)
+        if commits is None and open_folder(path).has_files(LOG):
+            raise LeftToSparkError("bronze has a log that is not read here")
+        return surviving(commits or ())
+
+    committed = fold_newest(look, fold, first=1)
+    if committed.version >= 0 and (committed.overlaps or not committed.topics):
+        raise LeftToSparkError("bronze has to be looked at first")
+    return committed
 
 
 def _write(spec: BronzeSpec, todo: Sequence[TopicRange], of: BatchWork, read_ranges: ReadRanges) -> BatchPart:

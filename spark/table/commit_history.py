@@ -26,12 +26,11 @@ from spark.table.commit_metadata import Folded, fold_silver, surviving
 from spark.table.delta_rs import open_delta
 from spark.table.identifiers import table_at
 from spark.table.lake_location import is_reached
-from spark.table.log_reader import LOG, names_after, newest_commits
+from spark.table.log_reader import FIRST_LOOK, LOG, fold_newest, names_after, newest_commits
 from spark.table.spark_failures import SPARK_FAILURES, error_text
 from spark.table.table_folder import LakeFolder, open_folder
 
 T = TypeVar("T")
-FIRST_LOOK = 20
 JUST_WRITTEN = 2
 FIELDS = ("version", "operation", "operationParameters", "userMetadata")
 NOT_A_TABLE = (
@@ -115,18 +114,14 @@ def fold_history(
     up_to: int | None = None,
 ) -> T:
     """`fold` over as much of the history as it asks for."""
-    limit: int | None = FIRST_LOOK
-    while True:
-        commits = history(session, path, limit)
+
+    def fold_up_to(commits: list[Commit]) -> T:
         seen = [(c.version, c.user_metadata) for c in commits if up_to is None or c.version <= up_to]
-        try:
-            if commits and not seen:
-                raise HistoryTooShortError(f"{path}: version {up_to} is not among the newest {limit}")
-            return fold(seen)
-        except HistoryTooShortError:
-            if limit is None or len(commits) < limit:
-                raise
-            limit = limit * 10 if limit < 2000 else None
+        if commits and not seen:
+            raise HistoryTooShortError(f"{path}: version {up_to} is not among the newest {len(commits)}")
+        return fold(seen)
+
+    return fold_newest(lambda limit: history(session, path, limit), fold_up_to)
 
 
 def commit_of(session: SparkSession, path: str, operation_id: str, *, rows: int | None = None) -> Commit:

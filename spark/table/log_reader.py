@@ -15,12 +15,14 @@ import itertools
 import json
 import os
 import re
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from typing_extensions import Self
 
+from spark.errors import HistoryTooShortError
 from spark.table.lake_location import is_local, is_reached
 from spark.table.table_folder import LakeFolder, open_folder
 
@@ -30,6 +32,11 @@ COMMIT = re.compile(r"\d{20}\.json")
 _INFO = '{"commitInfo":'
 FIELDS = frozenset({"version", "operation", "operationParameters", "operationMetrics", "userMetadata", "timestamp"})
 """What is told here; `timestamp` in milliseconds since 1970."""
+FIRST_LOOK, _LARGEST_LOOK = 20, 2_000
+Entry = TypeVar("Entry")
+Folding = TypeVar("Folding")
+Look = Callable[[int | None], list[Entry]]
+"""So many of the newest commits, or with None all that the log has."""
 
 
 def newest_commits(path: str, limit: int | None, *, up_to: int | None = None) -> list[dict[str, Any]] | None:
@@ -49,6 +56,31 @@ def newest_commits(path: str, limit: int | None, *, up_to: int | None = None) ->
         # Not here, not ours to read, or cleaned up meanwhile.
         return None
     return commits or None
+
+
+def widen(look: Look[Entry], first: int = FIRST_LOOK) -> Iterator[list[Entry]]:
+    """The `first` newest commits, then ten times as many, and so on, until these are all of the log."""
+    limit: int | None = first
+    while True:
+        commits = look(limit)
+        yield commits
+        if limit is None or len(commits) < limit:
+            return
+        limit = limit * 10 if limit < _LARGEST_LOOK else None
+
+
+def fold_newest(look: Look[Entry], fold: Callable[[list[Entry]], Folding], first: int = FIRST_LOOK) -> Folding:
+    """The fold of the `first` newest commits, or of as many more as it needs.
+
+    Raises:
+        HistoryTooShortError: the whole log is too little.
+    """
+    for commits in widen(look, first):
+        try:
+            return fold(commits)
+        except HistoryTooShortError as error:
+            too_short = error
+    raise too_short
 
 
 def commit_at(path: str, version: int) -> str | None:
