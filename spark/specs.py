@@ -156,6 +156,11 @@ class TopicRange:
             if partition < 0 or start < 0 or end < start:
                 raise SpecError(f"topic {self.topic} partition {partition}: [{start}, {end}) is not a range of offsets")
 
+    @property
+    def has_offsets(self) -> bool:
+        """Whether there is anything to read."""
+        return any(end > start for start, end in self.ranges.values())
+
     @classmethod
     def from_dict(cls, data: object) -> TopicRange:
         """From its JSON object."""

@@ -121,7 +121,7 @@ def append(session: SparkSession, spec: BronzeSpec, read: ReadRecords) -> JobRes
     todo = [left for topic in spec.topics if (left := kafka_ranges.remaining(topic, committed)) is not None]
     if not todo:
         return append_result(None, {}, [], started)
-    filled = [t for t in todo if any(end > start for start, end in t.ranges.values())]
+    filled = [topic for topic in todo if topic.has_offsets]
     if not filled:
         shares = bronze_counts.shares(todo, [], None, {})
         empty = session.createDataFrame([], BRONZE_SCHEMA)

@@ -49,7 +49,7 @@ class Boundaries:
 def run(session: SparkSession, spec: BoundarySpec) -> Boundaries:
     """By the records in Kafka; nothing is written."""
     batch = spec.records
-    filled = [t for t in batch.topics if any(end > start for start, end in t.ranges.values())]
+    filled = [topic for topic in batch.topics if topic.has_offsets]
     if not filled:
         return Boundaries({})
     with kafka_ranges.refusals_named((batch.bootstrap, batch.login)):

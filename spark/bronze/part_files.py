@@ -1,9 +1,8 @@
 """The files that tasks write of a batch: which part each task reads, what it tells of its file, and all files as one
 commit of bronze.
 
-The parts' counts add up to what spark.bronze.batch_records would have counted, and go into the commit. It is made by
-delta-rs, and in an object store by ourselves. A commit that came in between, or an overlap in the log, leaves the
-batch to Spark.
+The parts' counts add up to what spark.bronze.batch_records would have counted, and go into the commit. A commit that
+came in between, or an overlap in the log, leaves the batch to Spark.
 """
 
 from __future__ import annotations
@@ -25,10 +24,9 @@ from spark.errors import LeftToSparkError
 from spark.events.envelope import TOMBSTONE
 from spark.specs import BRONZE_NAMES, BronzeSpec, TopicRange
 from spark.table.commit_metadata import Committed, bronze_metadata
-from spark.table.commit_writer import commit_info, create_table_of_files, put_commit
+from spark.table.commit_writer import commit_info, create_table_of_files
 from spark.table.data_files import AddFile
-from spark.table.delta_rs import attempt, checkpoint, commit_settings, find_version, open_delta
-from spark.table.lake_location import is_local
+from spark.table.delta_table import table_of
 from spark.table.topic_commits import TopicCommit
 
 _BY = ("topic", "partition", "kind", "initial")
@@ -163,33 +161,16 @@ def commit_files(spec: BronzeSpec, committed: Committed, files: Sequence[AddFile
     if committed.version < 0:
         turn = (APPEND_APP, committed.turn)
         create_table_of_files(spec.path, SCHEMA, files, bronze_job.TABLE_PROPERTIES, metadata, turn=turn)
-        return find_version(spec.path, spec.operation_id)
-    table = open_delta(spec.path)
-    if table.version() != committed.version:
-        raise LeftToSparkError("somebody else appends at the same time")
-    if {field.name for field in table.schema().fields} != set(BRONZE_NAMES):
+        return 0
+    table = table_of(spec.path)
+    if set(table.columns()) != set(BRONZE_NAMES):
         raise LeftToSparkError("bronze has other columns")
-    if is_local(spec.path):
-        _commit_by_delta_rs(table, spec, committed, files, metadata)
-    else:
-        put_commit(spec.path, committed.version + 1, _actions(committed, files, metadata))
-        checkpoint(table, spec.path, committed.version + 1)
-    return find_version(spec.path, spec.operation_id)
-
-
-def _commit_by_delta_rs(table: Any, spec: BronzeSpec, committed: Committed, files: Sequence[AddFile], metadata: str) -> None:
-    from deltalake import Transaction
-    from deltalake.transaction import AddAction, RemoveAction
-
-    actions: list[AddAction | RemoveAction] = [
-        AddAction(f["path"], f["size"], f["partitionValues"], f["modificationTime"], f["dataChange"], f["stats"]) for f in files
-    ]
-    settings = commit_settings(metadata, app_transactions=[Transaction(APPEND_APP, committed.turn)], max_commit_retries=3)
-    attempt(lambda: table.create_write_transaction(actions, "append", table.schema(), **settings), spec.path, spec.operation_id)
+    return table.commit(committed.version, _actions(committed, files, metadata))
 
 
 def _actions(committed: Committed, files: Sequence[AddFile], metadata: str) -> list[dict[str, Any]]:
-    """The commit as the protocol has it. What the store does not answer, delta-rs would put again as the next version."""
+    """The commit as the protocol has it. Ours on a disk too: delta-rs would open the table, and put again as the next version
+    what a store does not answer."""
     now, rows = int(time.time() * 1000), sum(json.loads(file["stats"])["numRecords"] for file in files)
     metrics = {"numFiles": len(files), "numOutputRows": rows, "numOutputBytes": sum(f["size"] for f in files)}
     return [

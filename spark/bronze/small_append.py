@@ -9,8 +9,6 @@ own append, with nothing committed.
     append_ranges   one task does it all
     write_part      one of several tasks writes its part of the records
     commit_parts    then one task commits what they have written
-
-delta-rs refuses a commit when another with our application's name has come since its snapshot.
 """
 
 from __future__ import annotations
@@ -95,7 +93,7 @@ def commit_parts(spec: BronzeSpec, parts: Sequence[BatchPart], *, started: float
     Others may have appended other topics meanwhile, as the run of another table does.
 
     Raises:
-        LeftToSparkError: somebody has appended some of the records, or there is nothing to commit; nothing is committed.
+        LeftToSparkError: somebody has appended some of the records; nothing is committed.
     """
     started = time.monotonic() if started is None else started
     with lend_to_task(spec.path):
@@ -165,8 +163,6 @@ def row_groups(tables: pa.ChunkedArray) -> list[int]:
 
 def _commit(spec: BronzeSpec, missing: BatchWork, parts: Sequence[BatchPart], started: float) -> JobResult:
     files = [batch_part.file for batch_part in parts if batch_part.file is not None]
-    if not files:
-        raise LeftToSparkError("the ranges hold no records")
     shares = part_files.shares(missing.todo, [group for batch_part in parts for group in batch_part.groups])
     version = part_files.commit_files(spec, missing.committed, files, shares)
     return bronze_job.append_result(version, shares, missing.todo, started)
@@ -175,8 +171,8 @@ def _commit(spec: BronzeSpec, missing: BatchWork, parts: Sequence[BatchPart], st
 def read_bronze_rows(spec: BronzeSpec, todo: Sequence[TopicRange], read_ranges: ReadRanges) -> pa.Table:
     """The records of the ranges with bronze's columns, and `initial` (spark.bronze.narrow_columns)."""
     topics = {topic.topic: topic for topic in todo}
-    chunks = read_ranges(spec, [t for t in todo if any(end > start for start, end in t.ranges.values())])
-    narrowed = [_with_positions(_narrow(chunk, todo), topics) for chunk in chunks]
+    filled = [topic for topic in todo if topic.has_offsets]
+    narrowed = [_with_positions(_narrow(chunk, filled), topics) for chunk in read_ranges(spec, filled)]
     return pa.concat_tables(narrowed) if narrowed else pa.table({})
 
 
@@ -221,8 +217,8 @@ def append_small_batch(session: SparkSession, spec: BronzeSpec) -> JobResult:
 def is_small(spec: BronzeSpec) -> bool:
     """Whether a task may append it: few offsets, of records that it reads, to a lake that it reaches."""
     offsets = sum(end - start for topic in spec.topics for start, end in topic.ranges.values())
-    read = all(topic.envelope == ENVELOPE and topic.connector in CONNECTORS for topic in spec.topics)
-    return read and 0 < offsets <= MOST_OFFSETS and is_reached(spec.path) and not spec.kafka_options
+    read = all(topic.envelope == ENVELOPE and topic.connector in CONNECTORS for topic in spec.topics if topic.has_offsets)
+    return read and offsets <= MOST_OFFSETS and is_reached(spec.path) and not spec.kafka_options
 
 
 @dataclass(frozen=True)

@@ -3,32 +3,33 @@
 Where the log's files are on this machine they are read here, else Spark is asked. History is read newest first and only as far
 back as needed; our commit metadata is cumulative, so that is a few commits. A path without a table is an empty history, not an
 error.
-
-`SHOW TBLPROPERTIES` plans and runs a job of Spark, 50 to 120 ms, and each fold asks. So a property that was read once is kept by
-this process, and only commits after it are looked at: a commit that changes properties has an action `metaData`
-(https://github.com/delta-io/delta/blob/master/PROTOCOL.md#change-metadata).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.errors import CommitLeftOutError, CommitNotFoundError, ForeignTableError, HistoryTooShortError, quantity
+from spark.errors import (
+    CommitLeftOutError,
+    CommitNotFoundError,
+    ForeignTableError,
+    HistoryTooShortError,
+    LeftToSparkError,
+    quantity,
+)
 from spark.table.commit_metadata import Folded, fold_silver, surviving
-from spark.table.delta_rs import open_delta
+from spark.table.delta_table import table_of
 from spark.table.identifiers import table_at
 from spark.table.lake_location import is_reached
-from spark.table.log_reader import FIRST_LOOK, LOG, fold_newest, names_after, newest_commits
+from spark.table.log_reader import FIRST_LOOK, fold_newest, newest_commits
 from spark.table.spark_failures import SPARK_FAILURES, error_text
-from spark.table.table_folder import LakeFolder, open_folder
 
 T = TypeVar("T")
 JUST_WRITTEN = 2
@@ -171,58 +172,11 @@ def silver_folded(session: SparkSession, path: str, *, up_to: int | None = None)
     return fold_history(session, path, newest, up_to=up_to)
 
 
-_CHANGE = b'{"metaData":'
-
-
-class _Known(NamedTuple):
-    """The properties at a version. `mark` tells its commit from one of another table, which took this one's place."""
-
-    version: int
-    mark: str
-    properties: Mapping[str, str]
-
-
-_KNOWN: dict[str, _Known] = {}
-
-
 def read_property(session: SparkSession, path: str, name: str) -> str | None:
     """Its text by now; None where the table has none."""
     if is_reached(path):
-        from deltalake.exceptions import DeltaError
-
-        try:
-            _KNOWN[path] = state = _catch_up(open_folder(path), _KNOWN.get(path))
-        except (OSError, DeltaError):
-            # Not here, cleaned up meanwhile, or of a feature that delta-rs does not read.
-            _KNOWN.pop(path, None)
-        else:
-            return state.properties.get(name)
+        # Else it is not here, was cleaned up meanwhile, or has a checkpoint that only Spark reads.
+        with suppress(OSError, LeftToSparkError):
+            return table_of(path).properties().get(name)
     row = session.sql(f"SHOW TBLPROPERTIES {table_at(path)}").where(sf.col("key") == name).first()
     return None if row is None else str(row.value)
-
-
-def _catch_up(folder: LakeFolder, state: _Known | None) -> _Known:
-    if state is None or not _is_same(folder, state):
-        table = open_delta(folder.path)
-        state = _Known(table.version(), _mark(_commit(folder, table.version())), table.metadata().configuration)
-    for name in names_after(folder, state.version):
-        content = folder.read(f"{LOG}/{name}")
-        changed = [line for line in content.splitlines() if line.startswith(_CHANGE)]
-        properties = json.loads(changed[-1])["metaData"].get("configuration", {}) if changed else state.properties
-        state = _Known(int(name[:20]), _mark(content), properties)
-    return state
-
-
-def _is_same(folder: LakeFolder, known: _Known) -> bool:
-    try:
-        return _mark(_commit(folder, known.version)) == known.mark
-    except FileNotFoundError:
-        return False
-
-
-def _commit(folder: LakeFolder, version: int) -> bytes:
-    return folder.read(f"{LOG}/{version:020}.json")
-
-
-def _mark(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

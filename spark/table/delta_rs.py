@@ -80,17 +80,6 @@ def _find_version(path: str, operation_id: str) -> int | None:
     return next((c["version"] for c in newest_commits(path, 5) or () if marker in (c["userMetadata"] or "")), None)
 
 
-_EVERY = 100
-
-
-def checkpoint(table: Any, path: str, version: int) -> None:
-    """After a commit of ours that delta-rs has not made: its checkpoint, where one is due by the table's property."""
-    every = table.metadata().configuration.get("delta.checkpointInterval") or _EVERY
-    if version % int(every) == 0:
-        table.update_incremental()
-        make_checkpoint(table, path)
-
-
 def make_checkpoint(table: Any, path: str) -> None:
     """The checkpoint of the version at which the table is opened. Two writers of one could spoil it: the table's lease is held.
 

@@ -88,10 +88,15 @@ def commit_at(path: str, version: int) -> str | None:
     if not is_reached(path):
         return None
     try:
-        text: str | None = _commit(open_folder(path), f"{version:020}.json")["userMetadata"]
+        text: str | None = _commit(open_folder(path), _name(version))["userMetadata"]
     except OSError:
         return None
     return text
+
+
+def commit_file(version: int) -> str:
+    """The file of a commit, below the table's folder."""
+    return f"{LOG}/{_name(version)}"
 
 
 def commit_names(folder: LakeFolder, *, after: str = "") -> list[str]:
@@ -138,7 +143,7 @@ def _newest_names(folder: LakeFolder, limit: int | None, up_to: int | None) -> l
 
 
 def _is_there(path: str, version: int) -> bool:
-    return os.path.exists(f"{path}/{LOG}/{_name(version)}")  # noqa: PTH110 (thrice as fast)
+    return os.path.exists(f"{path}/{commit_file(version)}")  # noqa: PTH110 (thrice as fast)
 
 
 def _name(version: int) -> str:
@@ -219,7 +224,7 @@ def _newest_version(folder: LakeFolder, known: ChangeCommit | None) -> int:
     """The table's version; -1: there is none."""
     if is_local(folder.path) and (newest := newest_here(folder.path)) is not None:
         return newest
-    after = f"{known.version - 1:020}.json" if known is not None and known.version > 0 else ""
+    after = _name(known.version - 1) if known is not None and known.version > 0 else ""
     names = commit_names(folder, after=after) or (commit_names(folder) if after else [])
     return int(names[-1][:20]) if names else -1
 
@@ -228,9 +233,9 @@ def _change_commit(folder: LakeFolder, version: int) -> tuple[ChangeCommit, bool
     """The commit, and whether it changed rows; None where it is gone."""
     info, writes = {}, False
     try:
-        with closing(folder.lines(f"{LOG}/{version:020}.json")) as lines:
+        with closing(folder.lines(commit_file(version))) as lines:
             for line in lines:
-                if line.startswith('{"commitInfo":'):
+                if line.startswith(_INFO):
                     info = json.loads(line)["commitInfo"]
                 elif not writes and line.startswith(('{"add":', '{"remove":')):
                     (file,) = json.loads(line).values()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from spark.errors import LeftToSparkError
 from spark.table.data_files import AddFile
-from spark.table.log_reader import LOG, last_checkpoint, names_after
+from spark.table.log_reader import LOG, commit_file, last_checkpoint, names_after
 from spark.table.table_folder import LakeFolder, open_folder
 
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.parquet")
@@ -64,12 +64,12 @@ def read_live_table(path: str, version: int | None = None) -> LiveTable:
     """
     folder, table = open_folder(path), LiveTable()
     if version is None:
-        begin = _newest_checkpoint(folder)
+        begin = newest_checkpoint(folder)
     else:
         checkpoints = [int(name[:20]) for name in folder.names(LOG) if _CHECKPOINT.fullmatch(name)]
         begin = max((number for number in checkpoints if number <= version), default=None)
     if begin is not None:
-        for action in _of_checkpoint(folder, f"{LOG}/{begin:020}.checkpoint.parquet"):
+        for action in read_checkpoint(folder, begin):
             table.apply(action)
         table.version = begin
     catch_up(table, path, version)
@@ -84,14 +84,19 @@ def catch_up(table: LiveTable, path: str, version: int | None = None) -> None:
     names = names_after(folder, table.version)
     names = [name for name in names if version is None or int(name[:20]) <= version]
     for name, commit in zip(names, folder.map(lambda file_name: list(folder.lines(f"{LOG}/{file_name}")), names), strict=True):
-        if name != f"{table.version + 1:020}.json":
+        if f"{LOG}/{name}" != commit_file(table.version + 1):
             break
         for line in commit:
             table.apply(json.loads(line))
         table.version += 1
 
 
-def _newest_checkpoint(folder: LakeFolder) -> int | None:
+def newest_checkpoint(folder: LakeFolder) -> int | None:
+    """The version of the newest checkpoint; None where there is none.
+
+    Raises:
+        LeftToSparkError: it has a form that is not read here.
+    """
     checkpoint = last_checkpoint(folder)
     if checkpoint is None:
         return None
@@ -100,12 +105,18 @@ def _newest_checkpoint(folder: LakeFolder) -> int | None:
     return int(checkpoint["version"])
 
 
-def _of_checkpoint(folder: LakeFolder, name: str) -> Iterator[dict[str, Any]]:
+def read_checkpoint(folder: LakeFolder, version: int, kinds: Sequence[str] = _OF_CHECKPOINT) -> Iterator[dict[str, Any]]:
+    """The actions of these kinds in a version's checkpoint.
+
+    Raises:
+        LeftToSparkError: it is not to be read here.
+    """
     import pyarrow.parquet as pq
 
+    name = f"{LOG}/{version:020}.checkpoint.parquet"
     try:
         checkpoint = pq.ParquetFile(name, filesystem=folder.filesystem)
-        rows = checkpoint.read(columns=[name for name in _OF_CHECKPOINT if name in checkpoint.schema_arrow.names])
+        rows = checkpoint.read(columns=[kind for kind in kinds if kind in checkpoint.schema_arrow.names])
     except OSError as error:
         raise LeftToSparkError(f"the table's checkpoint is not to be read here: {error}") from error
     for name in rows.column_names:

@@ -253,3 +253,19 @@ def test_what_is_gone_from_kafka_is_named(session: SparkSession, kafka: str, tmp
     with pytest.raises(RangeLostError):
         small.append_small_batch(session, BronzeSpec(path, kafka, (asked,), "second"))
     assert len(rows(path)) == 1
+
+
+@pytest.mark.parametrize("span", [(0, 0), (0, 2)])
+def test_ranges_without_records_are_a_commit(tmp_path: Path, span: tuple[int, int]) -> None:
+    """An epoch begins where its topic is empty, and a range may hold nothing but control records."""
+    avro = TopicRange("a", "avro", "id-a", 1, {0: (0, 0)}, "debezium-avro", schema_registry="http://none")
+    spec = BronzeSpec(str(tmp_path / "bronze"), "none:1", (TopicRange("t", "json", "id-t", 1, {0: span}), avro), "empty")
+    assert small.is_small(spec)
+    done = small.append_ranges(spec, lambda _, topics: [])
+    assert (done.version, done.rows_inserted) == (0, 0)
+    committed = bronze_committed(spec.path)
+    assert committed is not None
+    assert {topic: state.positions for topic, state in committed.topics.items()} == {"json": {0: span[1]}, "avro": {0: 0}}
+    assert rows(spec.path) == []
+    later = replace(spec, topics=(replace(spec.topics[0], ranges={0: (span[1], 9)}),), operation_id="later")
+    assert small.append_ranges(later, lambda _, topics: []).version == 1
