@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from spark.bronze import append_job as bronze_job
 from spark.bronze import batch_records as bronze_counts
 from spark.bronze.append_job import APPEND_APP
-from spark.bronze.range_reader import SCHEMA as OF_KAFKA
 from spark.errors import LeftToSparkError
+from spark.events.arrow_records import BRONZE_ARROW
 from spark.events.envelope import TOMBSTONE
 from spark.specs import BRONZE_NAMES, BronzeSpec, TopicRange
 from spark.table.commit_metadata import Committed, bronze_metadata
@@ -140,17 +140,6 @@ def _cuts(start: int, end: int, room: int, size: int) -> Iterator[tuple[int, int
         at, step = at + step, size
 
 
-_OWN = pa.schema(
-    [
-        *((name, pa.string()) for name in ("table", "op", "position", "tx_id", "snapshot")),
-        *(("source_ts", pa.timestamp("us", "UTC")), ("epoch", pa.int32())),
-    ]
-)
-_TYPES = {field.name: field.type for field in (*OF_KAFKA, *_OWN)}
-SCHEMA = pa.schema([(name, _TYPES[name]) for name in BRONZE_NAMES])
-"""Bronze's columns, as spark.specs says them to Spark."""
-
-
 def commit_files(spec: BronzeSpec, committed: Committed, files: Sequence[AddFile], shares: Mapping[str, TopicCommit]) -> int:
     """The version of the commit; the table is made by it where there is none.
 
@@ -160,7 +149,7 @@ def commit_files(spec: BronzeSpec, committed: Committed, files: Sequence[AddFile
     metadata = bronze_metadata(spec.operation_id, committed, shares)
     if committed.version < 0:
         turn = (APPEND_APP, committed.turn)
-        create_table_of_files(spec.path, SCHEMA, files, bronze_job.TABLE_PROPERTIES, metadata, turn=turn)
+        create_table_of_files(spec.path, BRONZE_ARROW, files, bronze_job.TABLE_PROPERTIES, metadata, turn=turn)
         return 0
     table = table_of(spec.path)
     if set(table.columns()) != set(BRONZE_NAMES):

@@ -27,10 +27,10 @@ from spark.bronze import narrow_columns, part_files, range_reader
 from spark.bronze.narrow_columns import CONNECTORS, ENVELOPE
 from spark.bronze.part_files import BatchPart, divide_ranges, identify_ranges
 from spark.errors import LeftToSparkError
-from spark.events.arrow_records import sort_rows, write_hexadecimal
+from spark.events.arrow_records import BRONZE_ARROW, sort_rows, write_hexadecimal
 from spark.events.kafka_source import remaining
 from spark.events.positions import EPOCH_WIDTH, NUMBER_WIDTH
-from spark.specs import BronzeSpec, JobResult, TopicRange
+from spark.specs import BRONZE_NAMES, BronzeSpec, JobResult, TopicRange
 from spark.table.commit_metadata import Committed, fold, surviving
 from spark.table.data_files import write_file
 from spark.table.lake_location import is_reached
@@ -144,7 +144,7 @@ def _write(spec: BronzeSpec, todo: Sequence[TopicRange], of: BatchWork, read_ran
     if not records.num_rows:
         return BatchPart(whole)
     groups = part_files.count_groups(records)
-    rows = sort_rows(records.select(part_files.SCHEMA.names).cast(part_files.SCHEMA), _ORDER)
+    rows = sort_rows(records.select(BRONZE_NAMES).cast(BRONZE_ARROW), _ORDER)
     folder = open_folder(spec.path)
     folder.make()
     return BatchPart(whole, write_file(folder, rows, groups=row_groups(rows["table"])), groups)

@@ -19,15 +19,11 @@ from cdc_assets.capture.connectors.setting_overrides import PUBLIC as UNAVAILABL
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.steps import Log, Steps
 from spark.bronze.range_reader import SCHEMA
-from spark.specs import BronzeSpec, Column, JobResult, SilverSpec, TopicRange
+from spark.specs import KAFKA_SCHEMA, BronzeSpec, Column, JobResult, SilverSpec, TopicRange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-KAFKA_DDL = (
-    "topic string, partition int, offset bigint, timestamp timestamp, "
-    "headers array<struct<key: string, value: binary>>, key binary, value binary"
-)
 ID_V = (Column("id", "integer", False), Column("v", "text"))
 WRITTEN: dict[int, Lake] = {}
 """The lakes that have been written and not compared since, by the identity of their steps."""
@@ -104,7 +100,7 @@ class Lake:
         return self.ranges(table, {p: rs[-1].offset + 1 for p, rs in self.log[table].items()})
 
     def _read(self, session: SparkSession, topics: Sequence[TopicRange]) -> DataFrame:
-        return session.createDataFrame(kafka_records(topics, self.log), KAFKA_DDL)
+        return session.createDataFrame(kafka_records(topics, self.log), KAFKA_SCHEMA)
 
     def spec(self, table: str, columns: Sequence[Column] = ID_V, keys: Sequence[str] = ("id",)) -> SilverSpec:
         path = str(self.root / "silver" / "source" / table)
