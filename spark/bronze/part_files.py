@@ -11,14 +11,14 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark.bronze import append_job as bronze_job
-from spark.bronze import batch_records as bronze_counts
 from spark.bronze.append_job import APPEND_APP
+from spark.bronze.batch_records import Group, Last
 from spark.errors import LeftToSparkError
 from spark.events.arrow_records import BRONZE_ARROW
 from spark.events.envelope import TOMBSTONE
@@ -30,32 +30,6 @@ from spark.table.delta_table import table_of
 from spark.table.topic_commits import TopicCommit
 
 _BY = ("topic", "partition", "kind", "initial")
-
-
-class Last(NamedTuple):
-    """The last event of a group."""
-
-    offset: int
-    position: str
-
-
-class Group(NamedTuple):
-    """Records of one topic, partition, kind and initial snapshot; `min_timestamp` in microseconds.
-
-    None of them is of a transaction without the commit before it: such a batch is Spark's.
-    """
-
-    topic: str
-    partition: int
-    kind: str
-    initial: int | None
-    records: int
-    first_offset: int
-    min_timestamp: int
-    highest: str | None
-    last: Last | None
-    opening: str | None = None
-    unanchored: int = 0
 
 
 def count_groups(records: pa.Table) -> list[Group]:
@@ -83,11 +57,6 @@ def count_groups(records: pa.Table) -> list[Group]:
         )
         for row in rows
     ]
-
-
-def shares(todo: Sequence[TopicRange], groups: Sequence[Group]) -> Mapping[str, TopicCommit]:
-    """Each topic's share of the append."""
-    return bronze_counts.shares(todo, groups, None, {})  # type: ignore[arg-type] # their names and types are a Row's
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark.bronze import append_job as bronze_job
-from spark.bronze import narrow_columns, part_files, range_reader
+from spark.bronze import batch_records, narrow_columns, part_files, range_reader
 from spark.bronze.narrow_columns import CONNECTORS, ENVELOPE
 from spark.bronze.part_files import BatchPart, divide_ranges, identify_ranges
 from spark.errors import LeftToSparkError
@@ -163,7 +163,7 @@ def row_groups(tables: pa.ChunkedArray) -> list[int]:
 
 def _commit(spec: BronzeSpec, missing: BatchWork, parts: Sequence[BatchPart], started: float) -> JobResult:
     files = [batch_part.file for batch_part in parts if batch_part.file is not None]
-    shares = part_files.shares(missing.todo, [group for batch_part in parts for group in batch_part.groups])
+    shares = batch_records.shares(missing.todo, [group for batch_part in parts for group in batch_part.groups])
     version = part_files.commit_files(spec, missing.committed, files, shares)
     return bronze_job.append_result(version, shares, missing.todo, started)
 
