@@ -29,6 +29,7 @@ from spark.events.positions import EPOCH_WIDTH, connector
 from spark.specs import SilverSpec
 from spark.table.commit_history import fold_history, read_property
 from spark.table.commit_metadata import Committed, Folded, fold
+from spark.table.log_reader import commit_file
 from spark.table.needed_versions import FLOOR, KIND, Floor, parse_floors
 from spark.table.spark_plans import any_of
 from spark.table.table_folder import open_folder
@@ -268,7 +269,7 @@ class BronzeTail:
     def _records(self) -> pa.Table:
         if self._version - self._after > MOST_VERSIONS:
             raise LeftToSparkError(f"{quantity(self._version - self._after, 'version')} of bronze to be read")
-        names = [f"_delta_log/{version:020}.json" for version in range(self._after + 1, self._version + 1)]
+        names = [commit_file(version) for version in range(self._after + 1, self._version + 1)]
         files = [file for added in self._folder.map(self._files_of, names) for file in added]
         if not files:
             return bronze_schema(COLUMNS).empty_table()

@@ -24,7 +24,7 @@ from spark.errors import (
     LeftToSparkError,
     quantity,
 )
-from spark.table.commit_metadata import Folded, fold_silver, surviving
+from spark.table.commit_metadata import Folded, carries, fold_silver, surviving
 from spark.table.delta_table import table_of
 from spark.table.identifiers import table_at
 from spark.table.lake_location import is_reached
@@ -127,11 +127,10 @@ def fold_history(
 
 def commit_of(session: SparkSession, path: str, operation_id: str, *, rows: int | None = None) -> Commit:
     """The commit that carries our operation id: a write that returned is believed only once it is in the log."""
-    marker = f'"operation_id":"{operation_id}"'
     # Spark in the end: a folder of another machine's may show the newest file late.
     for look, limit in ((history, JUST_WRITTEN), (history_by_spark, FIRST_LOOK)):
         for commit in look(session, path, limit):
-            if commit.user_metadata and marker in commit.user_metadata:
+            if carries(commit.user_metadata, operation_id):
                 written = commit.count("numOutputRows")
                 if rows is not None and written != rows:
                     raise CommitNotFoundError(
