@@ -21,7 +21,6 @@ from spark.errors import (
     CommitNotFoundError,
     ForeignTableError,
     HistoryTooShortError,
-    LeftToSparkError,
     quantity,
 )
 from spark.table.commit_metadata import Folded, carries, fold_silver, surviving
@@ -175,7 +174,7 @@ def read_property(session: SparkSession, path: str, name: str) -> str | None:
     """Its text by now; None where the table has none."""
     if is_reached(path):
         # Else it is not here, was cleaned up meanwhile, or has a checkpoint that only Spark reads.
-        with suppress(OSError, LeftToSparkError):
+        with suppress(OSError):
             return table_of(path).properties().get(name)
     row = session.sql(f"SHOW TBLPROPERTIES {table_at(path)}").where(sf.col("key") == name).first()
     return None if row is None else str(row.value)

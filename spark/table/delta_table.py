@@ -14,11 +14,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from spark.errors import LeftToSparkError
 from spark.table.commit_writer import put_commit
 from spark.table.delta_rs import make_checkpoint, open_delta
-from spark.table.log_reader import LOG, commit_file, names_after
-from spark.table.snapshot import newest_checkpoint, read_checkpoint
+from spark.table.log_reader import LOG, commit_file, last_checkpoint, names_after
+from spark.table.snapshot import read_checkpoint
 from spark.table.table_folder import LakeFolder, open_folder
 
 _CHANGE = b'{"metaData":'
@@ -45,8 +44,7 @@ class DeltaTable:
         """The newest `metaData` of the log: `id`, `schemaString`, `configuration`, as the protocol has them.
 
         Raises:
-            OSError: the log is not here, or was cleaned up meanwhile.
-            LeftToSparkError: its checkpoint has a form that is not read here, or it has none and does not begin here.
+            OSError: the log is not here, does not begin here, or was cleaned up meanwhile.
         """
         folder, head = open_folder(self.path), self._head
         if head is None or not _is_same(folder, head):
@@ -57,7 +55,7 @@ class DeltaTable:
             metadata = json.loads(changes[-1])["metaData"] if changes else head.metadata
             head = _Head(int(name[:20]), _mark(content), metadata)
         if not head.metadata:
-            raise LeftToSparkError("the table's log does not begin here")
+            raise FileNotFoundError(f"{self.path}: no log of a table begins here")
         self._head = head
         return head.metadata
 
@@ -95,12 +93,12 @@ def table_of(path: str) -> DeltaTable:
 
 def _at_checkpoint(folder: LakeFolder) -> _Head:
     """The table at its newest checkpoint, before all commits where it has none."""
-    version = newest_checkpoint(folder)
-    if version is None:
+    checkpoint = last_checkpoint(folder)
+    if checkpoint is None:
         return _Head(-1, "", {})
-    actions = read_checkpoint(folder, version, ("metaData",))
-    changes = [action["metaData"] for action in actions]
-    return _Head(version, _mark(folder.read(commit_file(version))), changes[-1] if changes else {})
+    version = int(checkpoint["version"])
+    [action] = read_checkpoint(folder, version, ("metaData",))
+    return _Head(version, _mark(folder.read(commit_file(version))), action["metaData"])
 
 
 def _is_same(folder: LakeFolder, head: _Head) -> bool:

@@ -35,7 +35,7 @@ FIELDS = frozenset({"version", "operation", "operationParameters", "operationMet
 FIRST_LOOK, _LARGEST_LOOK = 20, 2_000
 Entry = TypeVar("Entry")
 Folding = TypeVar("Folding")
-Look = Callable[[int | None], list[Entry]]
+NewestCommits = Callable[[int | None], list[Entry]]
 """So many of the newest commits, or with None all that the log has."""
 
 
@@ -58,7 +58,7 @@ def newest_commits(path: str, limit: int | None, *, up_to: int | None = None) ->
     return commits or None
 
 
-def widen(look: Look[Entry], first: int = FIRST_LOOK) -> Iterator[list[Entry]]:
+def widen(look: NewestCommits[Entry], first: int = FIRST_LOOK) -> Iterator[list[Entry]]:
     """The `first` newest commits, then ten times as many, and so on, until these are all of the log."""
     limit: int | None = first
     while True:
@@ -69,7 +69,7 @@ def widen(look: Look[Entry], first: int = FIRST_LOOK) -> Iterator[list[Entry]]:
         limit = limit * 10 if limit < _LARGEST_LOOK else None
 
 
-def fold_newest(look: Look[Entry], fold: Callable[[list[Entry]], Folding], first: int = FIRST_LOOK) -> Folding:
+def fold_newest(look: NewestCommits[Entry], fold: Callable[[list[Entry]], Folding], first: int = FIRST_LOOK) -> Folding:
     """The fold of the `first` newest commits, or of as many more as it needs.
 
     Raises:

@@ -64,13 +64,16 @@ def read_live_table(path: str, version: int | None = None) -> LiveTable:
     """
     folder, table = open_folder(path), LiveTable()
     if version is None:
-        begin = newest_checkpoint(folder)
+        begin = _newest_checkpoint(folder)
     else:
         checkpoints = [int(name[:20]) for name in folder.names(LOG) if _CHECKPOINT.fullmatch(name)]
         begin = max((number for number in checkpoints if number <= version), default=None)
     if begin is not None:
-        for action in read_checkpoint(folder, begin):
-            table.apply(action)
+        try:
+            for action in read_checkpoint(folder, begin):
+                table.apply(action)
+        except OSError as error:
+            raise LeftToSparkError(f"the table's checkpoint is not to be read here: {error}") from error
         table.version = begin
     catch_up(table, path, version)
     if not table.protocol or not table.metadata or (version is not None and table.version != version):
@@ -91,12 +94,7 @@ def catch_up(table: LiveTable, path: str, version: int | None = None) -> None:
         table.version += 1
 
 
-def newest_checkpoint(folder: LakeFolder) -> int | None:
-    """The version of the newest checkpoint; None where there is none.
-
-    Raises:
-        LeftToSparkError: it has a form that is not read here.
-    """
+def _newest_checkpoint(folder: LakeFolder) -> int | None:
     checkpoint = last_checkpoint(folder)
     if checkpoint is None:
         return None
@@ -109,16 +107,13 @@ def read_checkpoint(folder: LakeFolder, version: int, kinds: Sequence[str] = _OF
     """The actions of these kinds in a version's checkpoint.
 
     Raises:
-        LeftToSparkError: it is not to be read here.
+        OSError: it is not one file, or not to be read here.
     """
     import pyarrow.parquet as pq
 
     name = f"{LOG}/{version:020}.checkpoint.parquet"
-    try:
-        checkpoint = pq.ParquetFile(name, filesystem=folder.filesystem)
-        rows = checkpoint.read(columns=[kind for kind in kinds if kind in checkpoint.schema_arrow.names])
-    except OSError as error:
-        raise LeftToSparkError(f"the table's checkpoint is not to be read here: {error}") from error
+    checkpoint = pq.ParquetFile(name, filesystem=folder.filesystem)
+    rows = checkpoint.read(columns=[kind for kind in kinds if kind in checkpoint.schema_arrow.names])
     for name in rows.column_names:
         for value in rows[name].drop_null().to_pylist():
             yield {name: {key: _as_json(key, field) for key, field in value.items() if field is not None}}

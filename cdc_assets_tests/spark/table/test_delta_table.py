@@ -76,7 +76,7 @@ def test_a_log_without_its_beginning_is_not_read_here(tmp_path: Path) -> None:
     append(path, 0)
     (tmp_path / "t" / "_delta_log" / f"{0:020}.json").unlink()
     table_of.cache_clear()
-    with pytest.raises(LeftToSparkError, match="does not begin here"):
+    with pytest.raises(FileNotFoundError, match="no log of a table begins here"):
         table_of(path).metadata()
-    with pytest.raises(LeftToSparkError, match="does not begin here"):
+    with pytest.raises(FileNotFoundError, match="no log of a table begins here"):
         table_of(str(tmp_path / "none")).metadata()
