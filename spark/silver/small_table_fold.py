@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 
 import pyarrow as pa
@@ -191,7 +192,8 @@ def _fold(table: SmallTable, tail: BronzeTail) -> JobResult:
         return silver_job.result(spec, None, topics, before, {}, started)
     changes, fields = (newest_changes if spec.keys else new_rows)(table, silver_run, tail)
     version, counts = _commit(silver_run, delta, changes, fields)
-    return silver_job.result(spec, Commit(version, "MERGE", None, {}), topics, before, {**_FIGURES, **counts}, started)
+    commit = Commit(version, "MERGE", None, {}, datetime.now(timezone.utc))
+    return silver_job.result(spec, commit, topics, before, {**_FIGURES, **counts}, started)
 
 
 def newest_changes(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> tuple[pa.Table, list[Field]]:

@@ -7,13 +7,13 @@ error.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from spark.errors import (
@@ -32,7 +32,7 @@ from spark.table.spark_failures import SPARK_FAILURES, error_text
 
 T = TypeVar("T")
 JUST_WRITTEN = 2
-FIELDS = ("version", "operation", "operationParameters", "userMetadata")
+FIELDS = ("version", "operation", "operationParameters", "operationMetrics", "userMetadata")
 NOT_A_TABLE = (
     "DELTA_TABLE_ONLY_OPERATION",
     "DELTA_TABLE_NOT_FOUND",
@@ -45,12 +45,13 @@ NOT_A_TABLE = (
 
 @dataclass(frozen=True)
 class Commit:
-    """One version of a Delta table."""
+    """One version of a Delta table; `at` is its writer's clock, or of a log that Spark reads its file's time."""
 
     version: int
     operation: str
     user_metadata: str | None
     metrics: dict[str, str]
+    at: datetime = field(compare=False)
 
     def count(self, metric: str) -> int:
         """A metric of the commit, 0 where Delta did not report it."""
@@ -60,50 +61,36 @@ class Commit:
 def history(session: SparkSession, path: str, limit: int | None) -> list[Commit]:
     """The newest commits, newest first, without the metadata of those that a RESTORE undid; empty when no table."""
     entries = newest_commits(path, limit)
-    if entries is None:
-        return history_by_spark(session, path, limit)
-    kept = dict(surviving(entries))
-    return [Commit(e["version"], e["operation"] or "", kept[e["version"]], dict(e["operationMetrics"] or {})) for e in entries]
-
-
-@dataclass(frozen=True)
-class TimedCommit:
-    """A version of a table: when it was committed, and its metadata; None of what a RESTORE undid."""
-
-    version: int
-    at: datetime
-    user_metadata: str | None
-
-
-def commit_times(session: SparkSession, path: str, limit: int) -> list[TimedCommit]:
-    """The newest commits, newest first; empty when no table."""
-    entries = newest_commits(path, limit)
     if entries is None or any(entry["timestamp"] is None for entry in entries):
-        rows = history_rows(session, path, limit, "timestamp")
-        return [TimedCommit(row.version, row.timestamp, text) for row, text in rows]
-    kept = dict(surviving(entries))
-    zone = timezone.utc
-    return [TimedCommit(e["version"], datetime.fromtimestamp(e["timestamp"] / 1000, zone), kept[e["version"]]) for e in entries]
+        return history_by_spark(session, path, limit)
+    return _commits(entries)
 
 
 def history_by_spark(session: SparkSession, path: str, limit: int | None) -> list[Commit]:
     """The same by DESCRIBE HISTORY, wherever the table lies."""
-    rows = history_rows(session, path, limit, "operationMetrics")
-    return [Commit(row.version, row.operation, text, dict(row.operationMetrics or {})) for row, text in rows]
-
-
-def history_rows(session: SparkSession, path: str, limit: int | None, *more: str) -> list[tuple[Row, str | None]]:
-    """What Delta tells of each of these commits, with `more` of its fields, and the metadata; None of what a RESTORE undid."""
     statement = f"DESCRIBE HISTORY {table_at(path)}" + (f" LIMIT {limit}" if limit else "")
     try:
-        rows = session.sql(statement).select(*FIELDS, *more).collect()
+        rows = session.sql(statement).select(*FIELDS, sf.unix_millis("timestamp").alias("timestamp")).collect()
     except SPARK_FAILURES as error:
         text = error_text(error)
         if any(name in text for name in NOT_A_TABLE):
             return []
         raise
-    kept = dict(surviving(row.asDict() for row in rows))
-    return [(row, kept[row.version]) for row in rows]
+    return _commits([row.asDict() for row in rows])
+
+
+def _commits(entries: Sequence[Mapping[str, Any]]) -> list[Commit]:
+    kept = dict(surviving(entries))
+    return [
+        Commit(
+            version=entry["version"],
+            operation=entry["operation"] or "",
+            user_metadata=kept[entry["version"]],
+            metrics=dict(entry["operationMetrics"] or {}),
+            at=datetime.fromtimestamp(entry["timestamp"] / 1000, timezone.utc),
+        )
+        for entry in entries
+    ]
 
 
 def fold_history(
