@@ -98,14 +98,19 @@ def _at_checkpoint(folder: LakeFolder) -> _Head:
         return _Head(-1, "", {})
     version = int(checkpoint["version"])
     [action] = read_checkpoint(folder, version, ("metaData",))
-    return _Head(version, _mark(folder.read(commit_file(version))), action["metaData"])
+    return _Head(version, _mark_of(folder, version), action["metaData"])
 
 
 def _is_same(folder: LakeFolder, head: _Head) -> bool:
+    return head.mark != "" and head.mark == _mark_of(folder, head.version)
+
+
+def _mark_of(folder: LakeFolder, version: int) -> str:
+    """Empty where the commit is gone: a checkpoint may outlive its own."""
     try:
-        return _mark(folder.read(commit_file(head.version))) == head.mark
+        return _mark(folder.read(commit_file(version)))
     except FileNotFoundError:
-        return False
+        return ""
 
 
 def _mark(content: bytes) -> str:
