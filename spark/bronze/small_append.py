@@ -1,4 +1,4 @@
-"""A small append by the tasks of one Spark job, to the same table and under the same contract as
+"""An append of plain events by the tasks of one Spark job, to the same table and under the same contract as
 spark.bronze.append_job.
 
 One task does it all, or several write a part of the records each and one commits them. Of two appends that have seen
@@ -201,8 +201,6 @@ def _with_positions(records: pa.Table, topics: Mapping[str, TopicRange]) -> pa.T
     return reduce(lambda table, name: table.append_column(name, own[name]), own, records)
 
 
-MOST_OFFSETS = 1_000_000
-"""Of all topics together. One of them reads 500,000 by an append unless it is told otherwise (`batching.max_records`)."""
 OFFSETS_A_PART, MOST_OFFSETS_A_PART = 25_000, 125_000
 """A second task costs 0.1 s, in which one reads about as many; and a task holds all that it reads."""
 _SCHEMA = "result string, left string"
@@ -210,15 +208,14 @@ _SCHEMA = "result string, left string"
 
 def append_small_batch(session: SparkSession, spec: BronzeSpec) -> JobResult:
     """Append what of the ranges is not committed yet."""
-    done = append_by_tasks(session, spec).result if is_small(spec) else None
+    done = append_by_tasks(session, spec).result if can_append_by_tasks(spec) else None
     return bronze_job.run(session, spec) if done is None else done
 
 
-def is_small(spec: BronzeSpec) -> bool:
-    """Whether a task may append it: few offsets, of records that it reads, to a lake that it reaches."""
-    offsets = sum(end - start for topic in spec.topics for start, end in topic.ranges.values())
+def can_append_by_tasks(spec: BronzeSpec) -> bool:
+    """Whether tasks may append it, however large it is: records that they read, to a lake that they reach."""
     read = all(topic.envelope == ENVELOPE and topic.connector in CONNECTORS for topic in spec.topics if topic.has_offsets)
-    return read and offsets <= MOST_OFFSETS and is_reached(spec.path) and not spec.kafka_options
+    return read and is_reached(spec.path) and not spec.kafka_options
 
 
 @dataclass(frozen=True)

@@ -86,10 +86,10 @@ class Lake:
     def _append_as_task(self, spec: BronzeSpec) -> JobResult | None:
         """As a task does it, in this process; None is what it leaves to Spark, which does it or says what is wrong."""
         from spark.bronze import small_append
-        from spark.bronze.small_append import is_small
+        from spark.bronze.small_append import can_append_by_tasks
         from spark.errors import SparkJobError
 
-        if not is_small(spec):
+        if not can_append_by_tasks(spec):
             return None
         try:
             return small_append.append_ranges(spec, lambda _, topics: [kafka_records(topics, self.log)])
