@@ -35,11 +35,7 @@ def catalogue_of(chain: Chain[BaseSource], tables: Sequence[Table]) -> Mapping[T
     """
     if asked_source := chain.source.asked:
         catalogue = chain.platform.database(asked_source).tables([table.id for table in tables])
-        if not names.has_schema_history(asked_source):
-            return catalogue
-        return with_schema_history(
-            chain.platform.core_kafka(chain.source.cluster), names.schema_history_topic(asked_source), catalogue
-        )
+        return _with_binlog_statements(Chain(chain.platform, asked_source), catalogue)
     declared = {table.id: catalogue_table(table) for table in tables if isinstance(table, DeclaredTable) and table.columns}
     others = [table for table in tables if table.id not in declared]
     if not others or chain.source.captured is None:
@@ -73,8 +69,19 @@ def columns_as_declared(source: CapturedSource, found: Mapping[TableId, Catalogu
     return {id_: declared.get(id_, table) for id_, table in found.items()}
 
 
+def _with_binlog_statements(
+    chain: Chain[CapturedSource], catalogue: Mapping[TableId, CatalogueTable]
+) -> Mapping[TableId, CatalogueTable]:
+    """With what only the binlog's statements tell: that a table was dropped and made again."""
+    if not kind_of(chain.source).binlog:
+        return catalogue
+    topic = names.schema_history_topic(chain.source)
+    return with_schema_history(chain.platform.core_kafka(chain.source.cluster), topic, catalogue)
+
+
 def _ask_catalogue(chain: Chain[CapturedSource], tables: Sequence[Table]) -> dict[TableId, CatalogueTable]:
     catalogue = chain.platform.columns(chain.source).tables([table.id for table in tables])
+    catalogue = dict(_with_binlog_statements(chain, catalogue))
     if not kind_of(chain.source).by_sample:
         return catalogue
     for table in tables:
