@@ -30,7 +30,7 @@ from cdc_assets.backup.backup_position import (
 from cdc_assets.backup.json_lines import BronzeRow, LineRun, Lines, line_runs
 from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject, facts_of
 from cdc_assets.backup.object_layout import ObjectLayout, OffsetRanges, object_name, table_prefix
-from cdc_assets.clients.delta_log import bronze_committed, of_epoch
+from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets.clients.delta_rows import open_dataset
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.registry.errors import BackupError
@@ -43,7 +43,7 @@ from spark.table.needed_versions import Floor, floors_of
 # A table's slice of its source's change log at one version, read through delta-rs: no JVM, bounded memory.
 #
 # Two passes over what is new: the first one measures (offset windows with their records and bytes, a few numbers per
-# thousand records), from which batches are cut; the second one reads one batch at a time.
+# thousand records), from which batches are made; the second one reads one batch at a time.
 # Offsets per window of the first pass: batches end where a window ends.
 _WINDOW = 500
 # pyarrow's defaults hold 16 batches of 131,072 rows of several files at a time: gigabytes of change events.
@@ -128,11 +128,7 @@ class BronzeSlice:
         for partition, (first, end) in ranges.items():
             if end > first:
                 anywhere |= (ds.field("partition") == partition) & (offset >= first) & (offset < end)
-        epoch = of_epoch(self.dataset, self.epoch)
-        if "epoch" in self.dataset.schema.names:
-            # Of a log that was begun without the column: what the offsets alone tell.
-            epoch |= ds.field("epoch").is_null()
-        condition = (ds.field("topic") == self.topic) & anywhere & epoch
+        condition = (ds.field("topic") == self.topic) & anywhere & (ds.field("epoch") == self.epoch)
         if self.since is not None:
             condition &= ds.field("timestamp") >= pa.scalar(self.since, pa.timestamp("us", "UTC"))
         return condition
@@ -159,7 +155,7 @@ def oldest_timestamp(committed: Committed, topic: str, after_version: int | None
     return min((share.min_timestamp for share in shares if share.min_timestamp is not None), default=None)
 
 
-def cut(
+def split_batches(
     windows: Windows, *, start: Mapping[int, int], end: Mapping[int, int], max_records: int, max_bytes: int
 ) -> Iterator[dict[int, tuple[int, int]]]:
     """Consecutive batches from `start` to `end`, each within both bounds, or of one window.
@@ -228,7 +224,7 @@ _PIECES_AHEAD = 32
 
 @dataclass
 class HourObject:
-    """Gzip without a time stamp, always cut into pieces alike: the same lines give the same bytes.
+    """Gzip without a time stamp, always packed by pieces alike: the same lines give the same bytes.
 
     `packing` is one thread, so that pieces are compressed in their order.
 
@@ -397,7 +393,7 @@ class _Copy:
     def all_batches(self, at: BackupPosition, written: list[Manifest]) -> BackupPosition:
         """Batches until bronze's end; appends the manifests that this call has written."""
         while (ranges := self._next(at)) is not None:
-            cuts = cut(
+            batches = split_batches(
                 self.bronze.windows(ranges),
                 start=at.positions,
                 end=self.state.positions,
@@ -405,7 +401,7 @@ class _Copy:
                 max_bytes=self.of.form.max_bytes,
             )
             reached = at
-            for batch in cuts:
+            for batch in batches:
                 plan = self._write_plan(batch, reached)
                 reached = self._write(plan, reached, written)
                 if plan.ranges != batch:

@@ -100,10 +100,8 @@ def object_name(topic: str, epoch: int, partition: int, first_offset: int) -> st
 
 def parse_object_name(key: str) -> tuple[int, int, int] | None:
     """(epoch, partition, first offset) of an object of ours; None for a foreign one."""
-    parts = key.rsplit("/", 1)[-1].removesuffix(".json.gz").rsplit("+", 3)
-    if not key.endswith(".json.gz") or len(parts) != 4 or not all(number.isascii() and number.isdigit() for number in parts[1:]):
-        return None
-    return int(parts[1]), int(parts[2]), int(parts[3])
+    match = re.search(r"\+([0-9]+)\+([0-9]+)\+([0-9]+)\.json\.gz\Z", key)
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 def epoch_of_key(source: str, table: str, key: str) -> int | None:

@@ -6,7 +6,6 @@ Killed at any point, the backup is what it was before or what it is afterwards, 
 
 from __future__ import annotations
 
-import json
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,13 +14,12 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from cdc_assets.backup.backup_position import backup_position
+from cdc_assets.backup.documents import no_document, read_document, write_document
 from cdc_assets.backup.manifest import KeptManifests, Manifest
 from cdc_assets.backup.manifest_chain import BackupBase, find_base, is_gone
 from cdc_assets.backup.object_layout import epoch_of_key, is_batch_name, manifests_prefix, reading_key, table_prefix
-from cdc_assets.backup.platform_log import canonical_json
 from cdc_assets.backup.verification import verify_from
 from cdc_assets.clients.delta_log import bronze_committed, bronze_floors
 from cdc_assets.clients.object_store import ObjectStore, StoredObject
@@ -37,7 +35,7 @@ from spark.errors import quantity
 from spark.table.needed_versions import Floor
 from spark.table.topic_commits import CommittedTopic, Past
 
-FORMAT = 1
+_KIND = "reading"
 
 
 @dataclass(frozen=True)
@@ -70,8 +68,7 @@ class EpochReading:
 
     def to_bytes(self) -> bytes:
         """As canonical JSON, always alike."""
-        ends = {str(p): end for p, end in sorted(self.ends.items())}
-        return canonical_json({"cdc_assets": FORMAT, "kind": "reading", **asdict(self), "ends": ends})
+        return write_document(_KIND, {**asdict(self), "ends": {str(p): end for p, end in self.ends.items()}})
 
     @classmethod
     def from_bytes(cls, data: bytes, *, key: str) -> EpochReading:
@@ -80,16 +77,13 @@ class EpochReading:
         Raises:
             BackupError: naming the object, when it is none of this format.
         """
+        fields = read_document(_KIND, data, key=key)
         try:
-            raw: dict[str, Any] = json.loads(data)
-            kind, version = raw.pop("kind"), raw.pop("cdc_assets")
-            reading = cls(**{**raw, "ends": {int(p): int(end) for p, end in raw["ends"].items()}})
+            reading = cls(**{**fields, "ends": {int(p): int(end) for p, end in fields["ends"].items()}})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BackupError(f"{key} tells of no reading: {type(error).__name__}: {error}") from error
-        if (kind, version) != ("reading", FORMAT) or reading.key != key:
-            raise BackupError(
-                f"{key} holds {kind} of format {version} for {reading.key}: upgrade this version, or remove the object"
-            )
+            raise no_document(_KIND, key, error) from error
+        if reading.key != key:
+            raise BackupError(f"{key} holds the reading of {reading.key}: remove the object")
         return reading
 
 

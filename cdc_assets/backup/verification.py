@@ -24,7 +24,7 @@ from cdc_assets.backup.object_layout import (
     parse_object_name,
     table_prefix,
 )
-from cdc_assets.backup.platform_log import log_prefix, newest_entry, parts_prefix
+from cdc_assets.backup.platform_log import log_prefix, newest_entry, sections_prefix
 from cdc_assets.clients.delta_log import bronze_committed, bronze_rows_below
 from cdc_assets.clients.object_store import ObjectStore, StoredObject
 from cdc_assets.registry.errors import BackupError, StoreError
@@ -189,9 +189,7 @@ def _against_bronze(
     newest = manifests[-1]
     last = {manifest.plan.epoch: manifest for manifest in manifests}
     ends = {epoch: m.positions for epoch, m in last.items()}
-    # A row that does not say its epoch is told by its offset, within its own topic only.
-    begins = None if base is None else base.positions if base.topic_id == newest.plan.topic_id else newest.positions
-    rows = bronze_rows_below(bronze_path, newest.plan.topic, ends, begins)
+    rows = bronze_rows_below(bronze_path, newest.plan.topic, ends)
     records_held = sum(manifest.epoch_records for manifest in last.values())
     if rows == records_held:
         return max(0, records - records_held), []
@@ -218,7 +216,7 @@ def source_in_store(store: ObjectStore, source: str, declared: Collection[str]) 
     with_manifests = {key.removeprefix(f"{source}/").partition("/")[0] for key in keys if _is_manifest(source, key)}
     others = with_manifests - set(declared)
     sources = {*declared, *others}
-    state = (log_prefix(source), parts_prefix(source), cuts_prefix(source))
+    state = (log_prefix(source), sections_prefix(source), cuts_prefix(source))
     single = {newest_entry(source).key, last_drill_key(source)}
     foreign = [
         key

@@ -19,7 +19,7 @@ from cdc_assets.capture.onboarding.onboarding_state import Journal, Route
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.progress import console
 from cdc_assets.cli.verb_frame import chosen_sources, complete_source, group_options, tell_experimental
-from cdc_assets.recovery.removal import GO, STAY, PartsChosen
+from cdc_assets.recovery.removal import GO, STAY, RemovalChoice
 from cdc_assets.registry import settings
 from cdc_assets.registry.errors import CdcAssetsError, OnboardingError, RemovalError, RenderError
 from spark.errors import quantity
@@ -328,7 +328,7 @@ def remove(
     from cdc_assets.recovery.removal import remove as remove_all
 
     try:
-        choice = PartsChosen.of(keep or (), delete or ())
+        choice = RemovalChoice.of(keep or (), delete or ())
     except RemovalError as error:
         raise typer.BadParameter(str(error)) from None
     declared = find_declaration(settings.sources_folder(), source)

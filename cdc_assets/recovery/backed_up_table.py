@@ -59,8 +59,8 @@ class BackedUpTable:
         """Those of all objects."""
         return sum(item.size for manifest in self.manifests for item in manifest.objects)
 
-    def holds(self, epoch: int, positions: Mapping[int, int], records: int | None) -> bool:
-        """Whether it has all records of an epoch up to these positions, `records` of them if known. Offsets of markers alone make
+    def holds(self, epoch: int, positions: Mapping[int, int], records: int) -> bool:
+        """Whether it has all records of an epoch up to these positions, `records` of them. Offsets of markers alone make
         no difference."""
         ends: dict[int, tuple[Mapping[int, int], int]] = {plan.epoch: ({}, 0) for plan in self.epochs}
         ends |= {manifest.plan.epoch: (manifest.positions, manifest.epoch_records) for manifest in self.manifests}

@@ -73,7 +73,7 @@ def begin_silver(platform: Platform, store: ObjectStore, source: BaseSource, tab
 
 
 def begin_history(platform: Platform, store: ObjectStore, source: BaseSource, table: Table, found: CatalogueTable) -> bool:
-    """The same for the table's history, where it has one. A backup of an earlier release knows of silver's columns alone.
+    """The same for the table's history, where it has one; with silver's columns where the backup has none of the history's.
 
     Raises:
         RestoreError: what is in the backup is no ledger.

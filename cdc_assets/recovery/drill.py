@@ -4,15 +4,15 @@ a reader that has written neither; what it found is kept beside the lake's table
 
 from __future__ import annotations
 
-import json
+import builtins
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from cdc_assets.backup.documents import no_document, read_document, write_document
 from cdc_assets.backup.object_layout import last_drill_key
-from cdc_assets.backup.platform_log import seal, unseal
 from cdc_assets.clients import delta_rows
 from cdc_assets.clients.delta_log import open_table, version_that_folded, versions_of_folds
 from cdc_assets.clients.object_store import MissingObjectError, ObjectStore
@@ -24,7 +24,7 @@ from cdc_assets.recovery.restore_point import DAMAGED, AtOffsets, RestoreRequest
 from cdc_assets.recovery.restored_bronze import restore_bronze
 from cdc_assets.recovery.restored_source import fold_restored
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import BackupError, RestoreError, TableFailuresError
+from cdc_assets.registry.errors import RestoreError, TableFailuresError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
@@ -111,7 +111,7 @@ def _difference(columns: list[str], where: str, mine: str, other: str) -> str:
     return f"{count(mine)} EXCEPT {count(other)}"
 
 
-_NAME = "last.json"
+_NAME, _KIND = "last.json", "drill"
 
 
 @dataclass(frozen=True)
@@ -173,14 +173,22 @@ class Drill:
         """When it was, ISO 8601 in UTC."""
         return datetime.fromtimestamp(self.at, timezone.utc).isoformat(timespec="seconds")
 
+    def to_bytes(self) -> builtins.bytes:
+        """The note of it: a sealed document of a backup."""
+        return write_document(_KIND, asdict(self), sealed=True)
+
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Drill:
-        """Of what was noted.
+    def from_bytes(cls, data: builtins.bytes, *, key: str) -> Drill:
+        """Read a note.
 
         Raises:
-            TypeError, KeyError: it is no such note.
+            BackupError: naming the object, when it is no note of this format, or not as it was written.
         """
-        return cls(**{**said, "tables": tuple(DrilledTable(**table) for table in said["tables"])})
+        fields = read_document(_KIND, data, key=key, sealed=True)
+        try:
+            return cls(**{**fields, "tables": tuple(DrilledTable(**table) for table in fields["tables"])})
+        except (TypeError, KeyError) as error:
+            raise no_document(_KIND, key, error) from error
 
     def to_json(self) -> dict[str, Any]:
         """What programs are told."""
@@ -201,14 +209,19 @@ def note_drill(lake: str, source: BaseSource, drill: Drill) -> None:
     """
     folder = open_folder(names.drills_path(lake, source))
     folder.make()
-    folder.put(_NAME, json.dumps(asdict(drill)).encode())
+    folder.put(_NAME, drill.to_bytes())
 
 
 def last_drill(lake: str, source: BaseSource) -> Drill | None:
-    """None: there was none yet, or what it noted is not readable."""
+    """The newest note beside the lake's tables; None: there was no drill yet.
+
+    Raises:
+        BackupError: the note is not as it was written; another drill writes it anew.
+    """
+    folder = open_folder(names.drills_path(lake, source))
     try:
-        return Drill.of(json.loads(open_folder(names.drills_path(lake, source)).read(_NAME)))
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return Drill.from_bytes(folder.read(_NAME), key=f"{names.drills_path(lake, source)}/{_NAME}")
+    except FileNotFoundError:
         return None
 
 
@@ -216,18 +229,14 @@ def drill_of_backup(store: ObjectStore, source: str) -> Drill | None:
     """The last one that the backup knows; None: of none.
 
     Raises:
-        BackupError: the note is not as it was written.
+        BackupError: the note is not as it was written; another drill writes it anew.
         StoreError: the store cannot be asked.
     """
     key = last_drill_key(source)
     try:
-        return Drill.of(unseal(store.get(key), key=key))
+        return Drill.from_bytes(store.get(key), key=key)
     except MissingObjectError:
         return None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BackupError(
-            f"{key} is no note of a drill: {type(error).__name__}: {error}; cdc drill {source} writes it"
-        ) from error
 
 
 _BUSY_SECONDS = 5.0
@@ -280,7 +289,7 @@ def drill_source(chain: Chain[BaseSource], say: Say, *, keep: bool = False) -> D
             tuple(sorted(tables, key=lambda each: each.table)),
         )
         note_drill(chain.platform.lake, chain.source, drill)
-        store.put(last_drill_key(drill.source), seal(asdict(drill)))
+        store.put(last_drill_key(drill.source), drill.to_bytes())
         if not keep:
             open_folder(scratch).remove_all()
         return drill

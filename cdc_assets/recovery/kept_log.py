@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cdc_assets.backup.backup_position import backup_position
-from cdc_assets.backup.platform_log import PlatformEntry, PlatformState, look_at_platform, newest_part, write_state
+from cdc_assets.backup.platform_log import PlatformEntry, PlatformState, look_at_platform, newest_section, write_state
 from cdc_assets.capture.incarnations.postgresql_incarnation import drop_idle_slot, ends_in_core, look, offsets_at
 from cdc_assets.capture.incarnations.server_facts import Known, Memory, SeenStarts
 from cdc_assets.capture.log_position import topics_to_lake
@@ -87,7 +87,7 @@ def keep_platform(chain: Chain[BaseSource], store: ObjectStore) -> PlatformEntry
         _log_of(chain.source),
         {"server": _server_of(chain.source), "given_up": records_given_up(chain.platform.lake, chain.source)},
     )
-    newest = newest_part(store, chain.source.name, "kept_log") if log is not None else {}
+    newest = newest_section(store, chain.source.name, "kept_log") if log is not None else {}
     if log is None or chain.source.backup is None or not chain.source.backup.keep_log:
         if log is not None and newest:
             log.end()

@@ -22,7 +22,6 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.recovery.backed_up_table import BackedUpTable, find_backup
 from cdc_assets.recovery.restore_point import WholeBackup
 from cdc_assets.recovery.row_groups import GroupReader, Reached, RowGroup
-from cdc_assets.recovery.stored_rows import OlderLines
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import BackupError
 from cdc_assets.registry.source_declaration import BaseSource
@@ -63,7 +62,6 @@ _DUE_SHARE = 0.1
 _ALL = 1 << 62
 _COMPARED = 200_000
 """Records that are compared at once."""
-_UNTOLD_BY_OLD_LINES = ("tx_id", "source_ts", "snapshot")
 
 
 @dataclass(frozen=True)
@@ -184,12 +182,10 @@ class _OldOfTable:
         if quarantine is None:
             return
         columns = ["topic", "epoch", "partition", "offset", "redriven_at", "dropped_at", "superseded_by"]
-        there = {field.name for field in quarantine.schema().fields}
-        rows = open_dataset(quarantine, path).to_table(columns=[c for c in columns if c in there]).to_pylist()
-        for row in rows:
-            is_open = row["redriven_at"] is None and row["dropped_at"] is None and row.get("superseded_by") is None
+        for row in open_dataset(quarantine, path).to_table(columns=columns).to_pylist():
+            is_open = row["redriven_at"] is None and row["dropped_at"] is None and row["superseded_by"] is None
             if is_open and row["topic"] == self.topic:
-                yield Limit(row.get("epoch") or 0, {row["partition"]: row["offset"]}, others=_ALL)
+                yield Limit(row["epoch"], {row["partition"]: row["offset"]}, others=_ALL)
 
     def _verify(self, found: BackedUpTable, before: Floor | None, path: str) -> None:
         if found.damage:
@@ -218,23 +214,22 @@ class _OldOfTable:
 
     def _old_batches(self, found: BackedUpTable, batches: list[Manifest]) -> Iterator[_Batch]:
         """As a restore reads them, up to the first with a record that is too young."""
-        reader = GroupReader(self.store, WholeBackup(), OlderLines.of(self.source, self.table), dict(found.broken))
+        reader = GroupReader(self.store, WholeBackup(), dict(found.broken))
         for manifest in batches:
             rows, reached = reader.read(RowGroup((manifest,), ""), Reached())
             if reached.damage:
                 raise BackupError(f"its backup is damaged: {'; '.join(reached.damage[:3])}")
             if not _is_older(rows, self.now - self.keep):
                 return
-            yield _Batch(manifest, rows, reached.unknown)
+            yield _Batch(manifest, rows)
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch with its rows in bronze's columns; of `unknown` rows an old backup does not tell three columns."""
+    """A batch of the backup with its rows in bronze's columns."""
 
     manifest: Manifest
     rows: pa.Table
-    unknown: int
 
     @property
     def epoch(self) -> int:
@@ -272,9 +267,8 @@ def _assert_same(batches: Sequence[_Batch], bronze: Any, topic: str) -> None:
         raise BackupError(
             f"{first} to {last} have {quantity(rows_held.num_rows, 'record')}, and bronze has {rows.num_rows} there"
         )
-    skipped = _UNTOLD_BY_OLD_LINES if any(batch.unknown for batch in batches) else ()
     for name in rows_held.column_names:
-        if name not in skipped and not rows_held[name].equals(rows[name]):
+        if not rows_held[name].equals(rows[name]):
             raise BackupError(f"{first} to {last} have another {name} than bronze: cdc backup verify")
 
 
@@ -285,8 +279,6 @@ def _rows_of(batches: Sequence[_Batch], bronze: Any, topic: str) -> pa.Table:
 
     from spark.bronze.part_files import SCHEMA
 
-    if lacking := sorted(set(SCHEMA.names) - set(bronze.schema.names)):
-        raise BackupError(f"bronze was begun by a version without the column {', '.join(lacking)}: its records stay")
     anywhere = pc.scalar(False)
     for partition, (_, end) in batches[-1].manifest.plan.ranges.items():
         start = min(batch.manifest.plan.ranges.get(partition, (end, end))[0] for batch in batches)
@@ -297,14 +289,14 @@ def _rows_of(batches: Sequence[_Batch], bronze: Any, topic: str) -> pa.Table:
 
 def _after(floor: Floor, batch: _Batch, table: str) -> Floor:
     """The floor behind a batch."""
-    placed = batch.rows["position"]
+    placed = batch.rows["position"].drop_null().to_pylist()
     return Floor(
         table,
         batch.epoch,
         dict(batch.manifest.positions),
         _with_more(floor.counts, batch.epoch, _by_partition(batch.rows)),
         dict(Counter(floor.by_op) + Counter(batch.manifest.by_op)),
-        highest=floor.highest_with(max(placed.drop_null().to_pylist(), default=None)),
+        highest=max([floor.highest, *placed]),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc_assets.capture.connectors.connector_inventory import COMMIT
+from cdc_assets.capture.connectors.connector_inventory import COMMIT, connector_owners
 from cdc_assets.capture.connectors.declared_connectors import DeclaredConnector, declared_connectors
 from cdc_assets.capture.onboarding.onboarding_state import only_one
 from cdc_assets.clients.platform import Platform
@@ -38,7 +38,7 @@ AT_SOURCE = ("slot", "publication", "tables")
 
 
 @dataclass(frozen=True)
-class PartsChosen:
+class RemovalChoice:
     """What is to go. `kept` and `deleted` are the words that were given."""
 
     gone: frozenset[str]
@@ -46,7 +46,7 @@ class PartsChosen:
     deleted: frozenset[str]
 
     @classmethod
-    def of(cls, keep: Iterable[str], delete: Iterable[str]) -> PartsChosen:
+    def of(cls, keep: Iterable[str], delete: Iterable[str]) -> RemovalChoice:
         """From lists of words, each item one word or several with commas.
 
         Raises:
@@ -54,7 +54,7 @@ class PartsChosen:
         """
         kept, deleted = _words(keep), _words(delete)
         if unknown := sorted((kept | deleted) - set(WORDS)):
-            raise RemovalError(f"{', '.join(unknown)}: there is no such part of a source; there are: {', '.join(WORDS)}")
+            raise RemovalError(f"{', '.join(unknown)}: a source has nothing of that name; it has: {', '.join(WORDS)}")
         if both := sorted(kept & deleted):
             raise RemovalError(f"{', '.join(both)}: --keep and --delete both name it")
         return cls(frozenset((set(GO) - kept) | deleted), kept, deleted)
@@ -210,7 +210,7 @@ class Removal:
 
     platform: Platform
     declared: DeclaredIn
-    choice: PartsChosen
+    choice: RemovalChoice
     say: Say
     gone: list[str] = field(default_factory=list)
     left: list[Trace] = field(default_factory=list)
@@ -222,21 +222,21 @@ class Removal:
 
 
 @dataclass(frozen=True)
-class SourcePart:
-    """One part of a source. `what` names it, for a plan."""
+class RemovalStep:
+    """What goes by one word: `what` names it, for a plan; `run` takes it away, and says what is gone."""
 
     word: str
     what: Callable[[BaseSource], str]
     run: Callable[[Removal], list[str]]
 
 
-def plan(source: BaseSource, choice: PartsChosen) -> list[dict[str, Any]]:
-    """Each part of the source, in order; nothing is asked of a service."""
+def plan(source: BaseSource, choice: RemovalChoice) -> list[dict[str, Any]]:
+    """Each word of the source, in order, with `action` remove or keep; nothing is asked of a service."""
     return [{"word": s.word, "action": "remove" if s.word in choice.gone else "keep", "what": s.what(source)} for s in STEPS]
 
 
 def remove(removal: Removal) -> None:
-    """Take every part away that is to go; may be repeated, also after a kill.
+    """Take all away that is to go; may be repeated, also after a kill.
 
     Raises:
         RemovalError: the connector is kept, and what it reads from is not.
@@ -342,25 +342,23 @@ def _tables(source: BaseSource) -> str:
 
 
 def _on_lake_connect(source: BaseSource) -> str:
-    from cdc_assets.capture.connectors.connector_inventory import connector_owners
-
     return ", ".join(name for name in connector_owners([source]) if name != names.connector_name(source)) or "none"
 
 
 STEPS = (
-    SourcePart("connector", _connector, lambda r: remove_capture(Chain(r.platform, r.source))),
-    SourcePart("slot", _slot, _at_source("slot")),
-    SourcePart("publication", _publication, _at_source("publication")),
-    SourcePart("tables", _tables, _at_source("tables")),
-    SourcePart(
+    RemovalStep("connector", _connector, lambda r: remove_capture(Chain(r.platform, r.source))),
+    RemovalStep("slot", _slot, _at_source("slot")),
+    RemovalStep("publication", _publication, _at_source("publication")),
+    RemovalStep("tables", _tables, _at_source("tables")),
+    RemovalStep(
         "mirror", _on_lake_connect, lambda r: remove_mirror(Chain(r.platform, r.source), forget="topics" in r.choice.gone)
     ),
-    SourcePart("registry", lambda source: f"the file that declares {source.name}", _registry),
-    SourcePart("topics", _topics, _remove_topics),
-    SourcePart(
+    RemovalStep("registry", lambda source: f"the file that declares {source.name}", _registry),
+    RemovalStep("topics", _topics, _remove_topics),
+    RemovalStep(
         "lake",
         lambda source: ", ".join(removed_data.lake_folders(settings.lake(), source)),
         lambda r: removed_data.remove_lake(Chain(r.platform, r.source)),
     ),
-    SourcePart("backup", _backup, lambda r: removed_data.remove_backup(Chain(r.platform, r.source))),
+    RemovalStep("backup", _backup, lambda r: removed_data.remove_backup(Chain(r.platform, r.source))),
 )

@@ -207,7 +207,7 @@ class RestoreRequest:
 
 @dataclass(frozen=True)
 class RestoredTable:
-    """What became of a table; `unknown` are records of which an old backup does not tell three columns."""
+    """What became of a table: `outcome` is one of four words, `bytes` those of the objects in the store."""
 
     table: str
     outcome: str
@@ -217,7 +217,6 @@ class RestoredTable:
     epoch: int = -1
     positions: Mapping[int, int] = field(default_factory=dict)
     damage: tuple[str, ...] = ()
-    unknown: int = 0
 
     def with_state(self, state: CommittedTopic | None) -> RestoredTable:
         """With what bronze has of it then."""
@@ -227,7 +226,7 @@ class RestoredTable:
 
     def to_json(self) -> dict[str, Any]:
         """For people and programs."""
-        facts = {name: getattr(self, name) for name in ("table", "outcome", "records", "objects", "bytes", "epoch", "unknown")}
+        facts = {name: getattr(self, name) for name in ("table", "outcome", "records", "objects", "bytes", "epoch")}
         return {**facts, "positions": {str(p): end for p, end in sorted(self.positions.items())}, "damage": list(self.damage)}
 
 
@@ -322,6 +321,6 @@ def _point(store: ObjectStore, cut: KeptCut, table: str, listed: dict[str, Backe
     listed[table] = find_backup(store, cut.source, table)
     if (base := listed[table].base) is not None and state["epoch"] < base.epoch:
         raise RestoreError(before_base(base, f"cut {cut.cut}"))
-    if not listed[table].holds(state["epoch"], ends, state.get("records")):
+    if not listed[table].holds(state["epoch"], ends, state["records"]):
         raise RestoreError(f"the backup of {cut.source}/{table} ends before cut {cut.cut}: name an older one, or run the backup")
     return AtOffsets(state["epoch"], ends)

@@ -17,16 +17,15 @@ from cdc_assets.clients.table_concurrency import layer_of_lake, table_lock
 from cdc_assets.recovery.backed_up_table import BackedUpTable, drop_unfinished, find_backup
 from cdc_assets.recovery.restore_point import DAMAGED, EMPTY, RESTORED, THERE, RestoredTable, RestorePoint, RestoreRequest, Say
 from cdc_assets.recovery.row_groups import GroupReader, Reached, row_groups
-from cdc_assets.recovery.stored_rows import OlderLines
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import RestoreError
 from cdc_assets.registry.table_declaration import Table
-from spark.errors import LeftToSparkError, quantity
+from spark.errors import LeftToSparkError, other_format, quantity
 from spark.table.commit_metadata import fold
 from spark.table.table_folder import LakeFolder, open_folder
 from spark.table.topic_commits import CommittedTopic, TopicCommit
 
-_NOTES = "_restore"
+_NOTES, _FORMAT = "_restore", 1
 File = dict[str, Any]
 """The `add` of a Parquet file; None where a group has no rows."""
 
@@ -85,6 +84,9 @@ class KeptGroups:
             note: dict[str, Any] = json.loads(self.folder.read(f"{_NOTES}/{name}"))
         except (FileNotFoundError, ValueError):
             return None
+        place = f"{self.folder.path}/{_NOTES}/{name}"
+        if refusal := other_format(place, "a note of a restore", note.get("cdc_assets"), _FORMAT):
+            raise RestoreError(refusal)
         return note
 
     def _write(self, name: str, note: dict[str, Any]) -> None:
@@ -92,7 +94,7 @@ class KeptGroups:
         note_path = f"{_NOTES}/{name}"
         self.folder.make()
         self.folder.delete(note_path)
-        self.folder.put_if_absent(note_path, json.dumps(note).encode())
+        self.folder.put_if_absent(note_path, json.dumps({"cdc_assets": _FORMAT, **note}).encode())
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ def restore_bronze(request: RestoreRequest, say: Say) -> list[RestoredTable]:
         write     files of some batches each, which no commit names yet
         commit    all files of all tables that are whole, with the state that the ordinary appends had reached
 
-    Nobody sees a part of it: until the commit there is no table. Killed at any point, the same call goes on behind the last
+    Nobody sees half of it: until the commit there is no table. Killed at any point, the same call goes on behind the last
     file. The next ordinary append goes on behind the restored offsets, because it reads them from the commit as from any other.
 
     Raises:
@@ -243,18 +245,18 @@ def _write(request: RestoreRequest, table: Table, say: Say) -> tuple[RestoredTab
     outlook = _outlook(request, table_backup)
     if outlook.outcome != RESTORED:
         return outlook, None
-    files = write_table(request, table_backup, OlderLines.of(request.source, table), say)
+    files = write_table(request, table_backup, say)
     damage = (*table_backup.torn, *files.reached.damage)
     if damage and not request.skip_damaged:
         return replace(outlook, outcome=DAMAGED, damage=damage), None
-    restored = replace(outlook, damage=damage, unknown=files.reached.unknown).with_state(files.reached.state)
+    restored = replace(outlook, damage=damage).with_state(files.reached.state)
     return (restored, files) if files.reached.state is not None else (replace(restored, outcome=EMPTY, records=0), None)
 
 
-def write_table(request: RestoreRequest, found: BackedUpTable, older: OlderLines, say: Say) -> TableFiles:
+def write_table(request: RestoreRequest, found: BackedUpTable, say: Say) -> TableFiles:
     """The table's files, none of which is in a commit yet; what an earlier call has written is not written again."""
     point, kept = request.point(found.table), KeptGroups(request.path)
-    reader = GroupReader(request.store, point, older, dict(found.broken))
+    reader = GroupReader(request.store, point, dict(found.broken))
     reached, files = Reached(), list[File]()
     groups = list(row_groups(found, point))
     for number, group in enumerate(groups):
@@ -270,7 +272,7 @@ def write_table(request: RestoreRequest, found: BackedUpTable, older: OlderLines
         file, reached = written
         files += [file] if file is not None else []
         records = reached.state.all_records if reached.state else 0
-        say(f"{found.table}: {quantity(records, 'record')}, {number + 1} of {quantity(len(groups), 'part')}")
+        say(f"{found.table}: {quantity(records, 'record')}, {number + 1} of {quantity(len(groups), 'row group')}")
     if not reached.stopped:
         reached = _pass_empty_epochs(found, point, reached, below=None)
     return TableFiles(found, reached, files)

@@ -70,7 +70,7 @@ def plan_connectors(chain: Chain[BaseSource]) -> list[ConnectorPlan]:
     newest = newest_state(backup_store(chain), chain.source.name)
     if newest is None:
         raise RestoreError(
-            f"the backup of source {chain.source.name} has no connectors: it was made by an earlier version, or never; "
+            f"the backup of source {chain.source.name} has no connectors: no entry of its platform log is there; "
             f"cdc apply {chain.source.name} begins anew, with every table read"
         )
     declared = sorted(declared_connectors([chain.source]), key=lambda each: _ORDER.index(each.role))
@@ -141,7 +141,7 @@ def _plan_behind_backup(
 def _server_of(kept: PlatformState) -> Known | None:
     """As of the backup. Its witness is not compared: the backup has an older one than the server."""
     server = kept.server
-    return Known(server["system"], server["timeline"], (), server["at"]) if server else None
+    return Known(server["system"], server["timeline"], server["at"]) if server else None
 
 
 def _plan_epoch(source: CapturedSource, declared: DeclaredConnector, reason: str) -> ConnectorPlan:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdc_assets.backup.platform_log import newest_part
+from cdc_assets.backup.platform_log import newest_section
 from cdc_assets.chain.fold_specs import catalogue_or_last_known, history_spec, silver_spec
 from cdc_assets.chain.quarantine import give_up_again
 from cdc_assets.chain.silver_fold import fold_tables
@@ -143,7 +143,7 @@ def fold_restored(platform: Platform, request: RestoreRequest, tables: Sequence[
 
 def _give_up_restored(platform: Platform, request: RestoreRequest, tables: Sequence[Table], say: Say) -> None:
     """What a person has given up in quarantine, given up again. Whoever restores up to a moment gets what is decided now."""
-    decided = newest_part(request.store, request.source.name, "given_up")
+    decided = newest_section(request.store, request.source.name, "given_up")
     decided_tables = [table for table in tables if names.table_name(table) in decided]
     catalogue = catalogue_or_last_known(Chain(platform, request.source), decided_tables, say) if decided_tables else {}
     there = platform_of_lake(platform, request.lake)

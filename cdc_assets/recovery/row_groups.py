@@ -15,7 +15,7 @@ from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.recovery.backed_up_table import READERS, BackedUpTable
 from cdc_assets.recovery.restore_point import RestorePoint
-from cdc_assets.recovery.stored_rows import CompleteRows, OlderLines, has_all_columns, read_object, read_rows
+from cdc_assets.recovery.stored_rows import read_object, read_rows
 from cdc_assets.registry.errors import DamagedObjectError
 from spark.errors import quantity
 from spark.table.topic_commits import CommittedTopic, TopicCommit
@@ -62,19 +62,17 @@ class Reached:
     state: CommittedTopic | None = None
     stopped: frozenset[int] = frozenset()
     damage: tuple[str, ...] = ()
-    unknown: int = 0
-    """Records of which three columns are not known."""
 
     def to_dict(self) -> dict[str, Any]:
         """As a JSON object."""
         state = self.state.to_dict() if self.state else None
-        return {"state": state, "stopped": sorted(self.stopped), "damage": list(self.damage), "unknown": self.unknown}
+        return {"state": state, "stopped": sorted(self.stopped), "damage": list(self.damage)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Reached:
         """From its JSON object."""
         state = CommittedTopic.from_dict(data["state"]) if data["state"] else None
-        return cls(state, frozenset(data["stopped"]), tuple(data["damage"]), data["unknown"])
+        return cls(state, frozenset(data["stopped"]), tuple(data["damage"]))
 
 
 def row_groups(found: BackedUpTable, point: RestorePoint) -> Iterator[RowGroup]:
@@ -117,32 +115,27 @@ class GroupReader:
 
     store: ObjectStore
     point: RestorePoint
-    older: OlderLines
     broken: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, group: RowGroup, before: Reached) -> tuple[pa.Table, Reached]:
         """The rows in bronze's columns, those of a partition in their order, and the state behind them."""
         with ThreadPoolExecutor(READERS) as pool:
-            parts = list(pool.map(partial(self._rows, group.plan), group.objects))
-        damage = tuple(problem for problem in parts if isinstance(problem, str))
-        stored = [one for one in parts if not isinstance(one, str)]
-        rows, stopped = self._up_to_point(_in_order([one.rows for one in stored]), group.plan.epoch, before.stopped)
-        unknown = sum(one.unknown for one in stored)
-        reached = Reached(before.state, stopped, (*before.damage, *damage), before.unknown + unknown)
+            objects = list(pool.map(partial(self._rows, group.plan), group.objects))
+        damage = tuple(problem for problem in objects if isinstance(problem, str))
+        stored = [rows for rows in objects if not isinstance(rows, str)]
+        rows, stopped = self._up_to_point(_in_order(stored), group.plan.epoch, before.stopped)
+        reached = Reached(before.state, stopped, (*before.damage, *damage))
         if stopped and not rows.num_rows:
             return rows, reached  # an epoch whose records lie behind the point is not begun
         ranges = _ranges(group, rows, before.stopped, stopped)
-        share = _share(group.plan, rows, ranges, [one.snapshots for one in stored])
-        return rows, replace(reached, state=share.after(before.state))
+        return rows, replace(reached, state=_share(group.plan, rows, ranges).after(before.state))
 
-    def _rows(self, plan: BatchPlan, item: ManifestObject) -> CompleteRows | str:
+    def _rows(self, plan: BatchPlan, item: ManifestObject) -> pa.Table | str:
         """An object's rows, or what is wrong with it."""
         try:
             if item.key in self.broken:
                 raise DamagedObjectError(item.key, self.broken[item.key])
-            lines = read_object(self.store, item)
-            rows = _of_plan(read_rows(lines, item, plan.layout.values), plan)
-            return self.older.complete(rows, known=has_all_columns(lines))
+            return _of_plan(read_rows(read_object(self.store, item), item, plan.layout.values), plan)
         except DamagedObjectError as error:
             records_held = f"{quantity(item.records, 'record')}, offsets {item.min_offset} to {item.max_offset}"
             return f"{error} ({records_held} of partition {item.partition})"
@@ -174,13 +167,13 @@ def _of_plan(rows: pa.Table, plan: BatchPlan) -> pa.Table:
     return rows.select(SCHEMA.names).cast(SCHEMA)
 
 
-def _in_order(parts: Sequence[pa.Table]) -> pa.Table:
+def _in_order(tables: Sequence[pa.Table]) -> pa.Table:
     import pyarrow as pa
 
     from spark.bronze.part_files import SCHEMA
     from spark.events.arrow_records import sort_rows
 
-    return sort_rows(pa.concat_tables(parts), _ORDER) if parts else SCHEMA.empty_table()
+    return sort_rows(pa.concat_tables(tables), _ORDER) if tables else SCHEMA.empty_table()
 
 
 def _ranges(group: RowGroup, rows: pa.Table, before: frozenset[int], stopped: frozenset[int]) -> dict[int, tuple[int, int]]:
@@ -191,20 +184,14 @@ def _ranges(group: RowGroup, rows: pa.Table, before: frozenset[int], stopped: fr
     return {p: (start, ends.get(p, start) if p in stopped else end) for p, (start, end) in new_ranges.items()}
 
 
-def _share(
-    plan: BatchPlan, rows: pa.Table, ranges: dict[int, tuple[int, int]], snapshots: Sequence[Mapping[int, int]]
-) -> TopicCommit:
+def _share(plan: BatchPlan, rows: pa.Table, ranges: dict[int, tuple[int, int]]) -> TopicCommit:
     """What a commit of these rows says of their topic, as those that appended them first have said it."""
     import pyarrow.compute as pc
 
-    facts = {"table": plan.table, "topic_id": plan.topic_id, "epoch": plan.epoch, "positions": {}, **plan.facts}
-    state = CommittedTopic.from_dict(facts)
+    state = CommittedTopic.from_dict({**CommittedTopic(plan.table, plan.topic_id, plan.epoch, {}).to_dict(), **plan.facts})
     kinds = pc.if_else(pc.is_null(rows["value"]), "tombstone", pc.coalesce(rows["op"], "unknown"))
     placed = rows.filter(pc.is_valid(rows["position"])).group_by("partition", use_threads=False)
     reach = placed.aggregate([("position", "max"), ("position", "last")]).to_pylist()
-    highest = dict(state.snapshots)
-    for partition, lsn in (pair for snapshot in snapshots for pair in snapshot.items()):
-        highest[partition] = max(lsn, highest.get(partition, lsn))
     return TopicCommit(
         table=state.table,
         topic_id=state.topic_id,
@@ -214,7 +201,7 @@ def _share(
         by_op={count["values"]: count["counts"] for count in pc.value_counts(kinds).to_pylist()},
         max_position={reach_row["partition"]: reach_row["position_max"] for reach_row in reach},
         last_position={reach_row["partition"]: reach_row["position_last"] for reach_row in reach},
-        snapshots=highest,
+        snapshots=state.snapshots,
         openings=state.openings,
         schema_ids=state.schema_ids,
     )

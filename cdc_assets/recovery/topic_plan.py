@@ -117,8 +117,8 @@ def _records(store: ObjectStore, objects: Sequence[ManifestObject], values: Valu
     if not objects:
         return
     with ThreadPoolExecutor(_READERS) as pool:
-        parts = list(pool.map(partial(_rows, store, values), objects))
-    rows = pa.concat_tables(parts).sort_by([("partition", "ascending"), ("offset", "ascending")])
+        tables = list(pool.map(partial(_rows, store, values), objects))
+    rows = pa.concat_tables(tables).sort_by([("partition", "ascending"), ("offset", "ascending")])
     for batch in rows.to_batches(max_chunksize=4096):
         for row in batch.to_pylist():
             headers = tuple((header["key"], header["value"]) for header in row.pop("headers") or ())

@@ -11,8 +11,8 @@ import pytest
 
 from cdc_assets.deploy.otlp_traces import traces_endpoint
 from cdc_assets.registry import settings
-from cdc_assets.registry.durable_file import replace_json
-from cdc_assets.registry.errors import LakeAddressError, MissingAddressError, MissingSecretError
+from cdc_assets.registry.durable_file import read_json, replace_json
+from cdc_assets.registry.errors import CdcAssetsError, LakeAddressError, MissingAddressError, MissingSecretError
 from cdc_assets.registry.references import EnvRef, SecretRef
 from cdc_assets.stack.declared_needs import places_to_remember
 from cdc_assets.stack.home import Home
@@ -117,6 +117,17 @@ def test_folders_of_small_state_are_private_however_deep(home: Path) -> None:
         os.umask(before)
     made = [home / "cache", *(home / "cache").rglob("*")]
     assert [path.stat().st_mode & 0o077 for path in made] == [0] * 4
+
+
+def test_state_of_another_format_is_refused(home: Path) -> None:
+    file = home / "onboarding" / "shop.json"
+    assert read_json(file) is None
+    replace_json(file, {"running": None})
+    assert read_json(file) == {"running": None}
+    for text, number in (('{"cdc_assets": 2, "state": {}}', "2"), ("{}", "none"), ("[]", "none")):
+        file.write_text(text)
+        with pytest.raises(CdcAssetsError, match=f"{file} is state of format {number}, this cdc reads 1: read it with the cdc"):
+            read_json(file)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,14 @@ from typing import NamedTuple, TypeVar
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.errors import CommitLeftOutError, CommitNotFoundError, ForeignTableError, HistoryTooShortError, quantity
+from spark.errors import (
+    CommitLeftOutError,
+    CommitMetadataError,
+    CommitNotFoundError,
+    ForeignTableError,
+    HistoryTooShortError,
+    quantity,
+)
 from spark.table.commit_metadata import Folded, fold_silver, surviving
 from spark.table.delta_rs import open_delta
 from spark.table.identifiers import table_at
@@ -127,6 +134,8 @@ def fold_history(
             if limit is None or len(commits) < limit:
                 raise
             limit = limit * 10 if limit < 2000 else None
+        except CommitMetadataError as error:
+            raise CommitMetadataError(f"{path}: {error}") from error
 
 
 def commit_of(session: SparkSession, path: str, operation_id: str, *, rows: int | None = None) -> Commit:

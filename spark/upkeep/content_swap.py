@@ -93,9 +93,9 @@ def _move(folder: LakeFolder, source: str, target: str) -> None:
 
 def _common_folder(one: str, other: str) -> tuple[str, tuple[str, str]]:
     """The deepest folder that holds both, and their places below it."""
-    parts = [one.split("/"), other.split("/")]
-    depth = next(i for i, (a, b) in enumerate(zip(*parts, strict=False)) if a != b)
-    return "/".join(parts[0][:depth]), ("/".join(parts[0][depth:]), "/".join(parts[1][depth:]))
+    folders = [one.split("/"), other.split("/")]
+    depth = next(i for i, (a, b) in enumerate(zip(*folders, strict=False)) if a != b)
+    return "/".join(folders[0][:depth]), ("/".join(folders[0][depth:]), "/".join(folders[1][depth:]))
 
 
 def put_content(path: str, content: LiveTable, user_metadata: str) -> int:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark.errors import LeaseLostError, LeftToSparkError, quantity
+from spark.table.commit_metadata import metadata_text
 from spark.table.commit_writer import commit_info, put_commit
 from spark.table.data_files import FEATURE, AddFile, read_masks, read_rows, remove_action, write_file
 from spark.table.delta_rs import open_delta
@@ -251,5 +252,4 @@ def replace_files(
 
 def own_commit_info(operation: str, metrics: Mapping[str, int], parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The first action of a commit of maintenance, which says nothing of what the table holds."""
-    text = json.dumps({"cdc_assets": 1, "kind": KIND, "operation_id": uuid.uuid4().hex}, separators=(",", ":"))
-    return commit_info(operation, text, metrics, parameters)
+    return commit_info(operation, metadata_text(KIND, {"operation_id": uuid.uuid4().hex}), metrics, parameters)
