@@ -134,13 +134,6 @@ class BronzeSlice:
         return condition
 
 
-def open_bronze(path: str, version: int, topic: str) -> BronzeSlice:
-    """The slice of a topic at a version, of epoch 0."""
-    table = open_delta(path, version=version)
-    metadata = table.metadata()
-    return BronzeSlice(open_dataset(table, path), topic, id=str(metadata.id), floor=floors_of(metadata.configuration).get(topic))
-
-
 def oldest_timestamp(committed: Committed, topic: str, after_version: int | None) -> int | None:
     """Lowest Kafka timestamp (microseconds) among a topic's appends after a version; None when not all are known."""
     if after_version is None or committed.oldest_seen > after_version + 1:
@@ -179,7 +172,7 @@ def split_batches(
 
 
 def _is_ordered(table: Any) -> bool:
-    """As files of one partition are, mostly: a sort copies all of it into new memory."""
+    # Files of one partition are, mostly. A sort copies all of the columns into new memory.
     import numpy as np
 
     partitions, offsets = (np.diff(table[name].to_numpy()) for name in ("partition", "offset"))
@@ -276,7 +269,7 @@ class HourObject:
         self._await_pieces(_PIECES_AHEAD)
 
     def _await_pieces(self, left: int) -> None:
-        """Until no more than so many wait; an error of one is raised here."""
+        # At most _PIECES_AHEAD of them are in memory; an error of the thread is raised here.
         while len(self._ahead) > left:
             self._ahead.popleft().result()
 
@@ -358,8 +351,15 @@ class _TableBackup:
         if committed is None or not states:
             return at
         topic, newest = _only_topic(states, f"{self.source}/{self.table}")
-        bronze = open_bronze(self.bronze_path, committed.version, topic)
-        bronze = replace(bronze, since=oldest_timestamp(committed, topic, at.version_of(bronze.id)))
+        table = open_delta(self.bronze_path, version=committed.version)
+        metadata = table.metadata()
+        bronze = BronzeSlice(
+            open_dataset(table, self.bronze_path),
+            topic,
+            since=oldest_timestamp(committed, topic, at.version_of(str(metadata.id))),
+            id=str(metadata.id),
+            floor=floors_of(metadata.configuration).get(topic),
+        )
         epochs, folder = bronze_epochs(newest), f"{self.store.url}/{table_prefix(self.source, self.table)}"
         refuse_expired(bronze.floor, at, folder)
         for before, state in zip([None, *epochs], epochs, strict=False):
@@ -451,7 +451,6 @@ class _Copy:
         return stored
 
     def _has_grown(self, found: BatchPlan) -> bool:
-        """Is bronze, by now, at the version of a plan that is newer than ours?"""
         if found.bronze_version <= self.version:
             return False
         committed = bronze_committed(self.of.bronze_path)
@@ -524,7 +523,6 @@ def _only_topic(states: dict[str, CommittedTopic], what: str) -> tuple[str, Comm
 
 
 def _next_position(at: BackupPosition, topic: str, state: CommittedTopic, place: str) -> BackupPosition:
-    """The position to go on from."""
     if at.epoch < 0:
         return BackupPosition(state.epoch, topic, state.topic_id)
     if (at.epoch, at.topic, at.topic_id) != (state.epoch, topic, state.topic_id):

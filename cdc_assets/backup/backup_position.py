@@ -114,7 +114,7 @@ def backup_position(store: ObjectStore, *, source: str, table: str) -> BackupPos
 
 
 def find_newest(store: ObjectStore, source: str, table: str) -> NewestManifest:
-    """By as many requests, and the same errors.
+    """The newest manifest of a table and what `_newest` names, by three small requests, however many manifests there are.
 
     Raises:
         BackupError: when the newest manifest cannot be read.

@@ -135,7 +135,7 @@ def _refuse(constant: str) -> None:
 
 
 def _leave_out(texts: Sequence[bytes], places: Any, found: Any) -> None:
-    """Clear what is none, by halves."""
+    # By halves: a batch that is all objects costs one call of the reader, one odd value the logarithm of them.
     if not len(places) or _all_are_objects([texts[index] for index in places]):
         return
     if len(places) == 1:
@@ -346,13 +346,12 @@ def _arrow_text(text: str) -> Any:
 
 
 def _bytes_of(text: Any, start: int, end: int) -> Any:
-    """Those of the rows from one number on up to another: a column's buffers are its batch's, and of all batches beside it."""
+    # A slice of an Arrow column shares the buffers of its whole batch, so its bytes are found by the offsets.
     ends, data = _ends(text), text.buffers()[2]
     return memoryview(data or b"")[int(ends[start]) : int(ends[end])]
 
 
 def _ends(text: Any) -> Any:
-    """Where each row begins in its buffer, and the last one ends."""
     import numpy as np
 
     return np.frombuffer(text.buffers()[1], np.int64)[text.offset :]

@@ -51,7 +51,7 @@ def sign(place: str, text: str) -> str:
 
 
 def describe(signature: str) -> str:
-    """What is known of who wrote it, for people."""
+    """A signature in words for people: not signed, signed by the secret, or signed without a secret here to compare it with."""
     if not signature:
         return UNSIGNED
     return SIGNED if _key() else NOT_LOOKED_AT
@@ -273,9 +273,10 @@ class NewestName:
             yield f"{newest} is behind what {self.key} has signed: a backup is at work, was killed, or somebody else wrote it"
 
     def differences(self, store: ObjectStore, digests: Mapping[str, str], read: Callable[[], bytes]) -> Iterator[str]:
-        """Whether the object that is named is there, and what it was. The chain tells of a loss before others.
+        """One sentence for each thing that is wrong: the object that is named is gone, is another one, or nothing names it.
 
-        `digests`: of all of the chain that are there, empty of what cannot be read; `read`: this object's bytes.
+        `digests`: SHA-256 by key of all objects of the chain that are there, empty of what cannot be read; `read`: gives the
+        bytes of the object at `key`.
         """
         newest = max(digests, default="")
         try:
@@ -329,7 +330,7 @@ def newest_differences(
 
 
 def _is_there(store: ObjectStore, key: str) -> bool:
-    """Asked where the listing lacks it: a backup that goes on meanwhile may have written it since."""
+    # Asked where the listing lacks it: a backup that goes on meanwhile may have written it since.
     try:
         store.get(key)
     except MissingObjectError:

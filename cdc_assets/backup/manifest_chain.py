@@ -104,7 +104,7 @@ def find_base(store: ObjectStore, source: str, table: str, keys: Iterable[str] |
 
 
 def is_gone(base: BackupBase | None, key: str) -> bool:
-    """Whether an object is of an epoch before the base: it is not in the backup, and may be removed by anybody at any time."""
+    """Whether an object is of an epoch before the base: it is no part of the backup, and anybody may remove it at any time."""
     if base is None:
         return False
     epoch = epoch_of_key(base.source, base.table, key)

@@ -39,7 +39,7 @@ def plans_prefix(source: str, table: str) -> str:
 
 
 def epoch_key(source: str, table: str, epoch: int) -> str:
-    """Of what tells that there is such an epoch, which has no records yet."""
+    """The key of the plan that tells of an epoch without records."""
     return f"{table_prefix(source, table)}_epochs/{epoch:04d}.json"
 
 
@@ -54,12 +54,12 @@ def base_key(source: str, table: str, epoch: int) -> str:
 
 
 def reading_key(source: str, table: str, epoch: int) -> str:
-    """Tells where the reading of the whole table ends with which an epoch begins."""
+    """The key of the note that says where the reading of the whole table ends with which an epoch begins."""
     return f"{table_prefix(source, table)}_readings/{epoch:04d}.json"
 
 
 def newest_key(source: str, table: str) -> str:
-    """Names the newest manifest, or one a little older, by name and digest (newest)."""
+    """The key of the object that names the newest manifest, or one a little older, by name and digest."""
     return f"{table_prefix(source, table)}_newest"
 
 
@@ -69,7 +69,7 @@ def batch_name(epoch: int, ranges: OffsetRanges) -> str:
 
 
 def is_batch_name(name: str) -> bool:
-    """Is it the name of a batch, and not of something that somebody else has put there?"""
+    """Whether a file name is that of a batch: `0000-00000000000000000020.json`."""
     return re.fullmatch(r"[0-9]{4,}-[0-9]{20}\.json", name) is not None
 
 

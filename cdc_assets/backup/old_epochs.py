@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta, timezone
-from functools import partial
 from pathlib import Path
 
 from cdc_assets.backup.backup_position import backup_position
@@ -23,7 +22,6 @@ from cdc_assets.backup.object_layout import epoch_of_key, is_batch_name, manifes
 from cdc_assets.backup.verification import verify_from
 from cdc_assets.clients.delta_log import bronze_committed, bronze_floors
 from cdc_assets.clients.object_store import ObjectStore, StoredObject
-from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.registry import names, settings
@@ -63,7 +61,7 @@ class EpochReading:
         return reading_key(self.source, self.table, self.epoch)
 
     def is_within(self, positions: Mapping[int, int]) -> bool:
-        """Whether somebody who has come so far has all of it."""
+        """Whether a copy that has the topic up to these offsets (by partition, exclusive) has all of the reading."""
         return all(positions.get(partition, 0) >= end for partition, end in self.ends.items())
 
     def to_bytes(self) -> bytes:
@@ -113,14 +111,14 @@ class TableInLake:
 @dataclass(frozen=True)
 class OldEpochs:
     """What may go of a table's backup: `keys` with all their bytes. `base`: where the backup begins then; `is_new`: it is not
-    written yet. `held`: why no later epoch is the first; empty where there is none."""
+    written yet. `reason`: why no later epoch is the first; empty where there is none."""
 
     table: str
     base: BackupBase | None = None
     is_new: bool = False
     keys: tuple[str, ...] = ()
     bytes: int = 0
-    held: str = ""
+    reason: str = ""
 
 
 class _HeldError(Exception):
@@ -172,7 +170,7 @@ def remove_old_epochs(store: ObjectStore, source: str, old: OldEpochs) -> None:
 
 
 def _has_old(store: ObjectStore, source: str, table: str) -> bool:
-    """Whether the first manifest that lies there is of an earlier epoch than the newest: a few small requests."""
+    # By a few small requests: most tables have one epoch, and are asked for it at each run.
     newest, folder = backup_position(store, source=source, table=table).epoch, manifests_prefix(source, table)
     keys = (item.key for item in store.list(folder) if newest > 0 and is_batch_name(item.key.removeprefix(folder)))
     first = next(keys, None)
@@ -257,7 +255,7 @@ class _LookAtEpochs:
         return EpochReading.from_bytes(self.store.get(key), key=key) if key in self.listed else None
 
     def _note(self, epoch: int) -> EpochReading | None:
-        """Where the topic ends now that the backup has records of the epoch: its reading was in the topic before."""
+        # The backup has records of the epoch by now, so its reading was in the topic before: it ends where the topic ends now.
         bronze_ends, state = self.lake.ends(), self.lake.state
         if bronze_ends is None or state is None or bronze_ends[0] != state.topic_id:
             raise _HeldError("the lake's topic is gone, or another one than bronze has read, so its reading cannot be told")
@@ -302,11 +300,11 @@ class _LookAtEpochs:
             raise _HeldError(f"{manifest.key} names an object elsewhere: {error}") from error
 
     def _refuse_before_bronze(self, last: Manifest) -> None:
-        """Bronze proves what it gives away against the backup, so it has to have given it before."""
+        # Bronze proves what it gives away against the backup, so it has to have given it before.
         floor = self.lake.floor
         if not self.lake.gives and floor is None:
             return
-        if floor is None or not Floor("", last.plan.epoch, last.positions).is_within(floor.epoch, floor.positions):
+        if floor is None or not floor.reaches(last.plan.epoch, last.positions):
             left = quantity(last.records_total, "record")
             raise _HeldError(f"bronze has not given all of the first {left} to the backup yet (bronze.keep)")
 
@@ -327,10 +325,10 @@ _BUSY_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class ExpiredTable:
-    """What became of a table's backup; `failed`: it could not be looked at, or not all went, for the reason in `found.held`."""
+    """What became of a table's backup; `failed`: it could not be looked at, or not all went, as `epochs.reason` says."""
 
     table: Table
-    found: OldEpochs
+    epochs: OldEpochs
     failed: bool = False
 
 
@@ -345,7 +343,7 @@ def expire_backups(chain: Chain[BaseSource], *, dry_run: bool = False, now: floa
         try:
             yield ExpiredTable(table, _expire(chain, table, dry_run, time.time() if now is None else now))
         except CdcAssetsError as error:
-            yield ExpiredTable(table, OldEpochs(names.table_name(table), held=str(error)), failed=True)
+            yield ExpiredTable(table, OldEpochs(names.table_name(table), reason=str(error)), failed=True)
 
 
 def _expire(chain: Chain[BaseSource], table: Table, dry_run: bool, now: float) -> OldEpochs:
@@ -366,18 +364,18 @@ def _look_at_lake(chain: Chain[BaseSource], table: Table) -> TableInLake:
     committed = bronze_committed(path)
     states = committed.of_table(name) if committed is not None else {}
     topic = names.lake_topic(chain.source, table)
+
+    def topic_ends() -> tuple[str, Mapping[int, int]] | None:
+        topic_state = chain.platform.lake_kafka().states([topic]).get(topic)
+        return None if topic_state is None else (topic_state.topic_id, topic_state.ends)
+
     return TableInLake(
         chain.source.name,
         name,
         path,
         states.get(topic) if len(states) == 1 else None,
-        partial(_topic_ends, chain.platform, topic),
+        topic_ends,
         gives=chain.source.bronze.keep is not None,
         floor=bronze_floors(path).get(topic),
         copies=settings.home() / "cache" / "manifests",
     )
-
-
-def _topic_ends(platform: Platform, topic: str) -> tuple[str, Mapping[int, int]] | None:
-    state = platform.lake_kafka().states([topic]).get(topic)
-    return None if state is None else (state.topic_id, state.ends)

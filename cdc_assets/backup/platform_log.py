@@ -121,13 +121,8 @@ def newest_entry(source: str) -> NewestName:
 
 
 def is_entry_name(name: str) -> bool:
-    """Is it the name of an entry, and not of something that somebody else has put there?"""
+    """Whether a file name is that of an entry: `000000000001.json`."""
     return re.fullmatch(r"[0-9]{12}\.json", name) is not None
-
-
-def is_section_name(name: str) -> bool:
-    """Is it the name of a section, and not of something that somebody else has put there?"""
-    return name.endswith(".json") and _is_digest(name.removesuffix(".json"))
 
 
 def _is_digest(text: object) -> bool:
@@ -224,7 +219,7 @@ def _section(store: ObjectStore, source: str, sha256: str) -> Any:
 
 
 def _name(store: ObjectStore, source: str, newest: tuple[PlatformEntry, bytes], named: NamedObject | None) -> None:
-    """Where nothing names the newest entry: whoever wrote it was killed before."""
+    # Nothing names the newest entry where whoever wrote it was killed before.
     key = entry_key(source, newest[0].number)
     if named is None or named.key < key:
         newest_entry(source).write(store, key, digest(newest[1]))
@@ -260,7 +255,8 @@ def _differences(
     store: ObjectStore, source: str, logged: dict[str, StoredObject], sections: set[str], copies: KeptManifests, deep: bool
 ) -> Iterator[str]:
     previous, read, expected, digests = "", set[str](), 1, dict[str, str]()
-    foreign = sorted(key for key in sections if not is_section_name(key.removeprefix(sections_prefix(source))))
+    section_name = re.compile(re.escape(sections_prefix(source)) + r"[0-9a-f]{64}\.json")
+    foreign = sorted(key for key in sections if not section_name.fullmatch(key))
     yield from (f"{key} is no section of a platform log" for key in foreign)
     for key in sorted(logged):
         if not is_entry_name(key.removeprefix(log_prefix(source))):
@@ -303,7 +299,7 @@ def _find_altered(store: ObjectStore, wanted: dict[str, str]) -> Iterator[str]:
 
 
 def find_subjects(source: BaseSource) -> dict[str, list[Version]]:
-    """By subject its versions, of those that there are.
+    """The versions of each subject that the schema registry has; subjects without any are left out.
 
     Raises:
         SubjectsError: the registry does not answer.
@@ -345,7 +341,6 @@ def look_at_platform(chain: Chain[BaseSource], **known: Mapping[str, Any]) -> Pl
 
 
 def _config(connect: ConnectClient, declared: DeclaredConnector) -> dict[str, Any]:
-    """As Connect holds it, else as it is declared."""
     config = connect.config(declared.name) or declared.config
     hidden = mask_config(config, connect.password_keys(config.get("connector.class", "")))
     return {"cluster": declared.cluster, "role": declared.role, "config": hidden}
@@ -360,7 +355,6 @@ def _topics(cluster: KafkaCluster, topics: list[str]) -> dict[str, Any]:
 
 
 def _registry_text(source: BaseSource) -> str:
-    """Of the file that declares it; empty where the registry has none by now."""
     for file in registry_files(settings.sources_folder()):
         try:
             if load_source(file).name == source.name:

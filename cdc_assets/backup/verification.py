@@ -74,7 +74,7 @@ def verify_backup(
 
 
 def verify_from(base: BackupBase, store: ObjectStore, *, bronze_path: str, kept: Path | None = None) -> VerifyReport:
-    """The same of a backup that would begin with this base, by its listing.
+    """The report of a backup that would begin with this base, of whose objects the listing alone is read.
 
     Raises:
         StoreError: when the store cannot be asked.
@@ -85,7 +85,7 @@ def verify_from(base: BackupBase, store: ObjectStore, *, bronze_path: str, kept:
 
 @dataclass(frozen=True)
 class _Verified:
-    """One table's backup, and how it is read."""
+    """How one table's backup is read: each object anew (`deep`), or manifests by their copies below `kept`."""
 
     store: ObjectStore
     source: str
@@ -100,7 +100,7 @@ class _Verified:
     def compare(
         self, all_listed: Mapping[str, StoredObject], base: BackupBase | None, wrong: tuple[str, ...], bronze_path: str | None
     ) -> VerifyReport:
-        """What there is from the base on; `wrong` is what is known to be by now."""
+        """The report of what is listed from the base on; `wrong` are differences that are known by now."""
         listed = {key: item for key, item in all_listed.items() if not is_gone(base, key)}
         folder = manifests_prefix(self.source, self.table)
         keys = sorted(key for key in listed if key.startswith(folder) and is_batch_name(key.removeprefix(folder)))
@@ -129,7 +129,6 @@ class _Verified:
         )
 
     def _nobodys(self, keys: set[str]) -> list[str]:
-        """Data objects, and what is nobody's."""
         others = keys - {key(self.source, self.table) for key in (newest_key, columns_key, history_columns_key)}
         return sorted(key for key in others if key.endswith(".gz") or epoch_of_key(self.source, self.table, key) is None)
 
@@ -168,7 +167,6 @@ def _object_difference(store: ObjectStore, item: ManifestObject, found: StoredOb
 
 
 def _is_ahead(key: str, manifests: list[Manifest]) -> bool:
-    """Does an object begin at or behind the newest position of its partition?"""
     numbers = parse_object_name(key)
     if numbers is None:
         return False

@@ -324,8 +324,7 @@ def remove(
     After a kill, the same command goes on. Exit 1 when the role may not remove something: then the statement is printed.
     """
     from cdc_assets.clients.platform import Platform
-    from cdc_assets.recovery.removal import Removal, find_declaration, plan
-    from cdc_assets.recovery.removal import remove as remove_all
+    from cdc_assets.recovery.removal import Removal, find_declaration, plan_removal, remove_source
 
     try:
         choice = RemovalChoice.of(keep or (), delete or ())
@@ -336,14 +335,14 @@ def remove(
         chosen_sources([source])
         return
     tell_experimental([declared.source])
-    rows = plan(declared.source, choice)
+    rows = plan_removal(declared.source, choice)
     if not is_data(output):
         _print_plan(f"{source}, declared in {declared.file}", rows)
     if not dry_run and not yes:
         _confirm(f"cdc remove {source} …", "Remove what the plan says?", output)
     removal = Removal(Platform(), declared, choice, lambda text: print(text, file=sys.stderr, flush=True))
     if not dry_run:
-        remove_all(removal)
+        remove_source(removal)
     if is_data(output):
         print_document({"source": source, "dry_run": dry_run, "plan": rows, **_outcome(removal)}, output)
     elif not dry_run:

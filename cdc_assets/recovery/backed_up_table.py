@@ -154,7 +154,8 @@ def _broken(manifests: tuple[Manifest, ...], listed: Mapping[str, StoredObject])
 
 
 def _is_own(plan: BatchPlan, item: ManifestObject) -> bool:
-    """Below the table's prefix, by the name that such an object has."""
+    # A manifest is somebody's text: it may name any key. Only one below the table's prefix, by the name of such an object, is
+    # read.
     folder, name = table_prefix(plan.source, plan.table), item.key.rsplit("/", 1)[-1]
     first = parse_object_name(item.key)
     own = name == object_name(plan.topic, plan.epoch, item.partition, item.min_offset) and first is not None

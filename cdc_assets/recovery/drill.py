@@ -43,7 +43,7 @@ _POSITION = "_cdc_position"
 
 @dataclass(frozen=True)
 class TablesCompared:
-    """Rows of the first; rows that only one of them has; columns of only one, and some rows as texts."""
+    """`rows` of the first table, rows that only one of the two has, columns of only one; `examples`: differing rows as texts."""
 
     rows: int
     only_first: int = 0
@@ -92,7 +92,6 @@ def compare_tables(first: tuple[str, int], second: tuple[str, int], *, leave_out
 
 
 def _slices(rows: int, has_position: bool) -> list[str]:
-    """Conditions that each row meets one of."""
     if rows <= _SLICE_ROWS or not has_position:
         return ["true"]
     digits = 1 if rows <= 16 * _SLICE_ROWS else 2
@@ -255,11 +254,11 @@ class Chosen:
 def drill_source(chain: Chain[BaseSource], say: Say, *, keep: bool = False) -> Drill:
     """Restore, fold and compare; the scratch lake goes afterwards, unless it is to be kept.
 
-    choose    the newest version of each silver that has folded no more than the backup holds
-    restore   bronze up to exactly that, into a scratch lake
-    fold      silver and history of it, by the ordinary jobs
-    compare   every row with that version
-    note      when it was, how long it took, and what differs
+        choose    the newest version of each silver that has folded no more than the backup holds
+        restore   bronze up to exactly that, into a scratch lake
+        fold      silver and history of it, by the ordinary jobs
+        compare   every row with that version
+        note      when it was, how long it took, and what differs
 
     Raises:
         RestoreError: the source declares no backup.
@@ -278,14 +277,14 @@ def drill_source(chain: Chain[BaseSource], say: Say, *, keep: bool = False) -> D
                 tables.append(choice)
         scratch = scratch_of(chain.platform.lake, chain.source)
         open_folder(scratch).remove_all()
-        points = {names.table_name(each.table): AtOffsets(each.state.epoch, each.state.positions) for each in chosen}
-        request = RestoreRequest(chain.source, [each.table for each in chosen], store, scratch, points=points)
+        points = {names.table_name(choice.table): AtOffsets(choice.state.epoch, choice.state.positions) for choice in chosen}
+        request = RestoreRequest(chain.source, [choice.table for choice in chosen], store, scratch, points=points)
         tables += _play(chain.platform, request, chosen, say)
         drill = Drill(
             chain.source.name,
             began,
             time.time() - began,
-            sum(backups[each.table.name].bytes for each in chosen),
+            sum(backups[choice.table.name].bytes for choice in chosen),
             tuple(sorted(tables, key=lambda each: each.table)),
         )
         note_drill(chain.platform.lake, chain.source, drill)
@@ -353,27 +352,26 @@ def _play(platform: Platform, request: RestoreRequest, chosen: list[Chosen], say
         fold_restored(platform, request, [choice.table for choice in whole], say)
     except TableFailuresError as error:
         failures = error.failures
-    for each in whole:
-        name = names.table_name(each.table)
-        drilled = _compare(platform.lake, request, each, failures.get(name, failures.get(each.table.name, "")))
+    for choice in whole:
+        name = names.table_name(choice.table)
+        drilled = _compare(platform.lake, request, choice, failures.get(name, failures.get(choice.table.name, "")))
         say(f"{name}: {drilled.sentence} ({quantity(restored[name].records, 'record')} of the backup)")
         drilled_tables.append(drilled)
     return drilled_tables
 
 
-def _compare(lake: str, request: RestoreRequest, each: Chosen, failure: str) -> DrilledTable:
-    """Silver, and the history where the table has one that has folded as much."""
-    name = names.table_name(each.table)
+def _compare(lake: str, request: RestoreRequest, choice: Chosen, failure: str) -> DrilledTable:
+    name = names.table_name(choice.table)
     if failure:
         return DrilledTable(name, problem=failure)
-    pairs = [(names.silver_path(lake, request.source, each.table), each.version, names.silver_path)]
-    if each.table.history == "scd2":
-        path = names.history_path(lake, request.source, each.table)
-        version = version_that_folded(path, each.folded)
+    pairs = [(names.silver_path(lake, request.source, choice.table), choice.version, names.silver_path)]
+    if choice.table.history == "scd2":
+        path = names.history_path(lake, request.source, choice.table)
+        version = version_that_folded(path, choice.folded)
         pairs += [(path, version, names.history_path)] if version is not None else []
     rows, differing, problems = 0, 0, list[str]()
     for path, version, path_in in pairs:
-        second = path_in(request.lake, request.source, each.table)
+        second = path_in(request.lake, request.source, choice.table)
         made = open_table(second)
         if made is None:
             problems.append(f"{second} was not made")
@@ -393,4 +391,4 @@ def _compare(lake: str, request: RestoreRequest, each: Chosen, failure: str) -> 
         problems += (
             [f"{path} version {version} (a) and {second} (b): {'; '.join(difference.examples)}"] if difference.examples else []
         )
-    return DrilledTable(name, each.version, rows, differing, "; ".join(problems))
+    return DrilledTable(name, choice.version, rows, differing, "; ".join(problems))

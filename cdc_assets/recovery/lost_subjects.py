@@ -123,7 +123,7 @@ def _import_mode(plan: SubjectPlan) -> Iterator[bool]:
 
 
 def _is_same(one: Version, other: Version) -> bool:
-    """By what they say: a registry may write a schema's JSON in its own way."""
+    # By what they say: a registry may write a schema's JSON in its own way.
     if (one.get("schemaType") or "AVRO") != (other.get("schemaType") or "AVRO"):
         return False
     if one["schema"] == other["schema"]:

@@ -37,20 +37,13 @@ if TYPE_CHECKING:
     from cdc_assets.clients.object_store import ObjectStore
 
 
-def rises_above(floor: Floor, manifest: Manifest) -> bool:
-    """Whether a batch lies behind what is gone of bronze."""
-    return not Floor("", manifest.plan.epoch, manifest.positions).is_within(floor.epoch, floor.positions)
-
-
 def refuse_unproven(base: BackupBase | None, floor: Floor | None) -> None:
     """Records of epochs that the backup does not keep can be proven by nothing, and what goes from bronze is a prefix.
 
     Raises:
         BackupError: bronze has such records.
     """
-    if base is None:
-        return
-    if floor is None or not Floor("", base.last_epoch, base.positions).is_within(floor.epoch, floor.positions):
+    if base is not None and (floor is None or not floor.reaches(base.last_epoch, base.positions)):
         raise BackupError(f"bronze has records of epochs before {base.epoch}, which its backup does not keep: all stay")
 
 
@@ -117,7 +110,7 @@ def find_old_records(chain: Chain[BaseSource], now: float | None = None) -> Foun
 
 
 def _may_have_older(bronze: Any, until: float) -> bool:
-    """By the bounds of bronze's files alone: a backup has as many manifests as it has batches."""
+    # By the bounds of bronze's files alone: to ask the backup costs a manifest for each batch.
     files = bronze.get_add_actions(flatten=True)
     if "min.timestamp" not in files.schema.names:
         return True
@@ -155,8 +148,8 @@ class _OldOfTable:
         limits = list(self._limits())
         table_backup = find_backup(self.store, self.source.name, self.name)
         refuse_unproven(table_backup.base, before)
-        chosen = [manifest for manifest in table_backup.manifests if before is None or rises_above(before, manifest)]
-        batches = list(_while_allowed(chosen, limits))
+        left = [m for m in table_backup.manifests if before is None or not before.reaches(m.plan.epoch, m.positions)]
+        batches = list(_while_allowed(left, limits))
         if not batches:
             return None
         path = names.bronze_path(self.platform.lake, self.source)
@@ -273,7 +266,6 @@ def _assert_same(batches: Sequence[_Batch], bronze: Any, topic: str) -> None:
 
 
 def _rows_of(batches: Sequence[_Batch], bronze: Any, topic: str) -> pa.Table:
-    """Bronze's records where the batches are, in its columns."""
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
@@ -288,7 +280,6 @@ def _rows_of(batches: Sequence[_Batch], bronze: Any, topic: str) -> pa.Table:
 
 
 def _after(floor: Floor, batch: _Batch, table: str) -> Floor:
-    """The floor behind a batch."""
     placed = batch.rows["position"].drop_null().to_pylist()
     return Floor(
         table,

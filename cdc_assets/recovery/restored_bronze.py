@@ -84,13 +84,12 @@ class KeptGroups:
             note: dict[str, Any] = json.loads(self.folder.read(f"{_NOTES}/{name}"))
         except (FileNotFoundError, ValueError):
             return None
-        place = f"{self.folder.path}/{_NOTES}/{name}"
-        if refusal := other_format(place, "a note of a restore", note.get("cdc_assets"), _FORMAT):
+        if refusal := other_format(f"{self.folder.path}/{_NOTES}/{name}", "a note of a restore", note.get("cdc_assets"), _FORMAT):
             raise RestoreError(refusal)
         return note
 
     def _write(self, name: str, note: dict[str, Any]) -> None:
-        """Whole or not at all, also where the process ends meanwhile."""
+        # Put where there is none, so the note is whole or not there, also where the process ends meanwhile.
         note_path = f"{_NOTES}/{name}"
         self.folder.make()
         self.folder.delete(note_path)
@@ -99,16 +98,16 @@ class KeptGroups:
 
 @dataclass(frozen=True)
 class TableFiles:
-    """A table's files, and what they make of its topic."""
+    """The files of one table, and the state of its topic that they make."""
 
-    found: BackedUpTable
+    backup: BackedUpTable
     reached: Reached
     files: Sequence[File]
 
     @property
     def topic(self) -> str:
         """The topic that its records are of."""
-        return [*self.found.epochs, *(manifest.plan for manifest in self.found.manifests)][-1].topic
+        return [*self.backup.epochs, *(manifest.plan for manifest in self.backup.manifests)][-1].topic
 
     @property
     def state(self) -> CommittedTopic:
@@ -118,7 +117,7 @@ class TableFiles:
 
 
 def commit_tables(request: RestoreRequest, ready: Sequence[TableFiles]) -> None:
-    """By one commit, which says the state of each and no share of its own: no record of these is new to a backup or the ledger.
+    """One commit for all tables. It says the state of each, and no share: to backup and ledger no record of these is new.
 
     Raises:
         RestoreError: somebody else has written bronze meanwhile.
@@ -127,13 +126,13 @@ def commit_tables(request: RestoreRequest, ready: Sequence[TableFiles]) -> None:
         return
     kept = KeptGroups(request.path)
     for table_files in ready:
-        kept.note_state(table_files.found.table, request.point_note(table_files.found.table), table_files.state)
+        kept.note_state(table_files.backup.table, request.point_note(table_files.backup.table), table_files.state)
     files = [file for table_files in ready for file in table_files.files]
     try:
         _commit(request, ready, files)
     except LeftToSparkError as error:
         raise RestoreError(f"{request.path} is not restored yet: {error}; run the same command again, it goes on") from error
-    kept.forget({table_files.found.table for table_files in ready}, {file["path"] for file in files})
+    kept.forget({table_files.backup.table for table_files in ready}, {file["path"] for file in files})
 
 
 def _commit(request: RestoreRequest, ready: Sequence[TableFiles], files: Sequence[File]) -> None:
@@ -147,7 +146,7 @@ def _commit(request: RestoreRequest, ready: Sequence[TableFiles], files: Sequenc
             raise RestoreError(
                 f"{request.path} is a table of somebody else; nothing is changed. Name another lake: --into FOLDER"
             )
-        if taken := sorted(table_files.found.table for table_files in ready if committed.of_table(table_files.found.table)):
+        if taken := sorted(table_files.backup.table for table_files in ready if committed.of_table(table_files.backup.table)):
             raise RestoreError(
                 f"{request.path} has records of {', '.join(taken)} since a moment ago: a run of {request.source.name} reads its "
                 "topics. Stop its sensor, move that folder away, and run the same command again"
@@ -195,14 +194,14 @@ def restore_bronze(request: RestoreRequest, say: Say) -> list[RestoredTable]:
         commit_tables(request, ready)
         if request.is_successor:
             for table_files in ready:
-                drop_unfinished(request.store, table_files.found)
+                drop_unfinished(request.store, table_files.backup)
         return outcomes
 
 
 def find_backup_of(request: RestoreRequest, table: Table) -> BackedUpTable:
-    """What the request's store has of a table."""
+    """The table's backup: as the request has listed it already, else by a listing of its store."""
     name = names.table_name(table)
-    return request.found.get(name) or find_backup(request.store, request.source.name, name)
+    return request.backups.get(name) or find_backup(request.store, request.source.name, name)
 
 
 def _there(request: RestoreRequest, table: Table) -> RestoredTable | None:
@@ -223,7 +222,6 @@ def _there(request: RestoreRequest, table: Table) -> RestoredTable | None:
 
 
 def _has_all_of(state: CommittedTopic, noted: CommittedTopic) -> bool:
-    """Whether bronze is what was restored, or has gone on from there."""
     if (state.topic_id, state.epoch) != (noted.topic_id, noted.epoch):
         return state.epoch > noted.epoch and any(past.epoch == noted.epoch for past in (*state.before, *state.earlier))
     return state.all_records >= noted.all_records and all(state.positions.get(p, 0) >= end for p, end in noted.positions.items())

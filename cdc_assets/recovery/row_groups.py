@@ -5,17 +5,18 @@ bronze's commits would say of them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.recovery.backed_up_table import READERS, BackedUpTable
 from cdc_assets.recovery.restore_point import RestorePoint
-from cdc_assets.recovery.stored_rows import read_object, read_rows
+from cdc_assets.recovery.stored_rows import parse_rows, read_object
 from cdc_assets.registry.errors import DamagedObjectError
 from spark.errors import quantity
 from spark.table.topic_commits import CommittedTopic, TopicCommit
@@ -40,18 +41,18 @@ class RowGroup:
 
     @property
     def plan(self) -> BatchPlan:
-        """Of the last batch, which knows the most."""
+        """The plan of the last batch, which knows the most of the topic."""
         return self.manifests[-1].plan
 
     @property
     def ranges(self) -> dict[int, tuple[int, int]]:
-        """From the first batch's begin to the last one's end."""
+        """Offsets by partition, from the first batch's begin to the last one's end (exclusive)."""
         first = self.manifests[0].plan.ranges
         return {p: (first.get(p, (start, end))[0], end) for p, (start, end) in self.plan.ranges.items()}
 
     @property
     def objects(self) -> list[ManifestObject]:
-        """Those of all batches."""
+        """The data objects of all batches."""
         return [item for manifest in self.manifests for item in manifest.objects]
 
 
@@ -76,29 +77,25 @@ class Reached:
 
 
 def row_groups(found: BackedUpTable, point: RestorePoint) -> Iterator[RowGroup]:
-    """In the order of the batches; none spans two epochs, or two forms of values."""
+    """The groups in the order of the batches; none spans two epochs, or two forms of values."""
     identity = f"{found.source}/{found.table} {point.text}"
-    held: list[Manifest] = []
-
-    def close_group() -> RowGroup:
-        nonlocal identity, held
-        digest = hashlib.sha256(identity.encode())
-        for manifest in held:
-            digest.update(manifest.to_bytes())
-        identity = digest.hexdigest()
-        group, held = RowGroup(tuple(held), identity), []
-        return group
-
-    for manifest in found.manifests:
-        if held and (_are_apart(manifest.plan, held[-1].plan) or _is_full([*held, manifest])):
-            yield close_group()
-        held.append(manifest)
-    if held:
-        yield close_group()
+    for _, manifests in groupby(found.manifests, lambda manifest: (manifest.plan.epoch, manifest.plan.layout.values)):
+        for filled in _fill_groups(manifests):
+            digest = hashlib.sha256(identity.encode())
+            for manifest in filled:
+                digest.update(manifest.to_bytes())
+            identity = digest.hexdigest()
+            yield RowGroup(tuple(filled), identity)
 
 
-def _are_apart(one: BatchPlan, other: BatchPlan) -> bool:
-    return (one.epoch, one.layout.values) != (other.epoch, other.layout.values)
+def _fill_groups(manifests: Iterable[Manifest]) -> Iterator[list[Manifest]]:
+    group: list[Manifest] = []
+    for manifest in manifests:
+        if group and _is_full([*group, manifest]):
+            yield group
+            group = []
+        group.append(manifest)
+    yield group
 
 
 def _is_full(manifests: list[Manifest]) -> bool:
@@ -111,7 +108,7 @@ _ORDER = ("partition", "offset")
 
 @dataclass(frozen=True)
 class GroupReader:
-    """Of one table. `broken`, by key, are objects that the listing shows to be damaged: they are not read."""
+    """Reads the groups of one table. `broken`, by key, are objects that the listing shows to be damaged: they are not read."""
 
     store: ObjectStore
     point: RestorePoint
@@ -131,11 +128,10 @@ class GroupReader:
         return rows, replace(reached, state=_share(group.plan, rows, ranges).after(before.state))
 
     def _rows(self, plan: BatchPlan, item: ManifestObject) -> pa.Table | str:
-        """An object's rows, or what is wrong with it."""
         try:
             if item.key in self.broken:
                 raise DamagedObjectError(item.key, self.broken[item.key])
-            return _of_plan(read_rows(read_object(self.store, item), item, plan.layout.values), plan)
+            return _of_plan(parse_rows(read_object(self.store, item), item, plan.layout.values), plan)
         except DamagedObjectError as error:
             records_held = f"{quantity(item.records, 'record')}, offsets {item.min_offset} to {item.max_offset}"
             return f"{error} ({records_held} of partition {item.partition})"
@@ -157,7 +153,6 @@ class GroupReader:
 
 
 def _of_plan(rows: pa.Table, plan: BatchPlan) -> pa.Table:
-    """The rows in bronze's columns."""
     import pyarrow as pa
 
     from spark.bronze.part_files import SCHEMA

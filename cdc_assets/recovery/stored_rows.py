@@ -105,7 +105,7 @@ def unpack(data: bytes, key: str, *, most: int = MOST_UNPACKED) -> bytes:
     return b"".join(pieces)
 
 
-def read_rows(lines: bytes, item: ManifestObject, values: Values) -> Any:
+def parse_rows(lines: bytes, item: ManifestObject, values: Values) -> Any:
     """The lines as an Arrow table: bronze's columns but `table`, `topic` and `epoch`; `values` is the form that their plan names.
 
     Raises:
@@ -155,7 +155,6 @@ def _schema(values: Values) -> Any:
 
 
 def _data(text: Any, encoded: Any) -> Any:
-    """Bytes; of those that are no text, as base64 says them."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -167,7 +166,7 @@ def _data(text: Any, encoded: Any) -> Any:
 
 
 def _headers(told: Any) -> Any:
-    """As Kafka's reader gives them: a record without any has null."""
+    # A record without headers has null, as Kafka's reader gives it.
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -51,6 +51,10 @@ class Floor:
             return epoch > self.epoch
         return all(end <= positions.get(partition, 0) for partition, end in self.positions.items())
 
+    def reaches(self, epoch: int, positions: Mapping[int, int]) -> bool:
+        """Whether all records of the topic up to there are gone."""
+        return Floor("", epoch, positions).is_within(self.epoch, self.positions)
+
     def count_gone(self, partition: int, *, from_epoch: int = 0) -> int:
         """Records of a partition that are gone, of this epoch and later ones."""
         return sum(by_partition.get(partition, 0) for epoch, by_partition in self.counts.items() if epoch >= from_epoch)

@@ -83,7 +83,7 @@ def move_files(source: str, target: str, content: LiveTable) -> None:
 
 
 def _move(folder: LakeFolder, source: str, target: str) -> None:
-    """A file that is there already was moved by an attempt before this one."""
+    # A file that is there already was moved by an attempt before this one.
     from pyarrow.fs import FileType
 
     if folder.filesystem.get_file_info(target).type == FileType.NotFound:
@@ -133,7 +133,7 @@ def actions(now: LiveTable, content: LiveTable, user_metadata: str) -> list[dict
 
 
 def _metadata(now: LiveTable, content: LiveTable) -> dict[str, Any]:
-    """The content's columns, under the id that the table has; its properties too, but for those that are of its columns."""
+    # Id and properties stay the live table's, so that time travel and readers go on; but for those that are of its columns.
     if not now.metadata:
         return content.metadata
     own = now.metadata.get("configuration") or {}

@@ -61,7 +61,7 @@ def figures_of(live: LiveTable, log: LogFiles) -> TableFigures:
     return TableFigures(
         version=live.version,
         files=len(files),
-        small_files=sum(is_small(file) for file in files),
+        small_files=sum(is_small_file(file) for file in files),
         bytes=sum(int(file["size"]) for file in files),
         rows=rows - dead,
         dead_rows=dead,
@@ -71,7 +71,7 @@ def figures_of(live: LiveTable, log: LogFiles) -> TableFigures:
     )
 
 
-def is_small(file: AddFile) -> bool:
+def is_small_file(file: AddFile) -> bool:
     """Whether the file should be made one with others."""
     return int(file["size"]) < SMALL_BYTES
 
@@ -140,8 +140,8 @@ def turn(path: str) -> Iterator[None]:
 
 def plan_bins(files: Sequence[AddFile]) -> list[list[AddFile]]:
     """The files that are made one each time, oldest first: those of which much is gone, and small ones if they are many."""
-    many = sum(map(is_small, files)) > MOST_SMALL
-    chosen = [file for file in files if _is_worn(file) or (many and is_small(file))]
+    many = sum(map(is_small_file, files)) > MOST_SMALL
+    chosen = [file for file in files if _is_worn(file) or (many and is_small_file(file))]
     bins: list[list[AddFile]] = []
     room = 0
     for file in sorted(chosen, key=lambda candidate: (int(candidate["modificationTime"]), candidate["path"])):

@@ -198,7 +198,7 @@ def rows_of(session: SparkSession, path: str, version: int | None = None) -> Dat
     return (reader if version is None else reader.option("versionAsOf", version)).load(path)
 
 
-def compare(tables: TwoTables) -> Difference:
+def compare_shadow(tables: TwoTables) -> Difference:
     """Count what differs, and show some of it."""
     missing = [key for key in tables.keys if key not in tables.live.columns]
     counts = _by_row(tables) if missing or not tables.keys else _by_key(tables)
@@ -258,7 +258,7 @@ def _names(side: str, tables: TwoTables) -> list[str]:
 
 
 def _text(name: str, kind: DataType) -> Expression:
-    """A value as a text: what has another type by today's rules is the same if it reads the same."""
+    # As texts: what has another type by today's rules is the same if it reads the same.
     value = sf.col(quote(name))
     return sf.hex(value) if isinstance(kind, BinaryType) else value.cast("string")
 

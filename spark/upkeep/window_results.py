@@ -27,8 +27,10 @@ _KIND, _LOOK = "windowed", 20
 
 @dataclass(frozen=True)
 class KeptResults:
-    """`silver_version` and `mark` (changed_rows.version_mark) are silver's; `watermark` in microseconds; `digest` is the
-    declaration's."""
+    """What a commit of results says: the version of silver that they are of, and its `mark` (window_refinement.version_mark).
+
+    watermark: microseconds since 1970, None where no row has an event time. digest: of the declaration.
+    """
 
     silver_version: int
     mark: str
@@ -82,7 +84,6 @@ def read_kept_results(path: str) -> KeptResults | None:
 
 
 def _newest(commits: Iterable[tuple[int, str | None]]) -> KeptResults | None:
-    """What the first of these commits that is ours says."""
     for version, text in commits:
         if (facts := parse(text, _KIND, version)) is not None:
             return KeptResults(**{name: facts[name] for name in KeptResults.__dataclass_fields__})
@@ -140,7 +141,6 @@ def pane_of(spec: WindowedSpec, before: int | None, after: int | None) -> Expres
 
 
 def _figures(side: str, names: list[str]) -> Expression:
-    """The measures of one side, null where there is no result."""
     return sf.when(sf.col(side).isNotNull(), sf.struct(*[sf.col(side).getField(name).alias(name) for name in names]))
 
 
