@@ -231,12 +231,11 @@ class NamedObject:
 
 @dataclass(frozen=True)
 class NewestName:
-    """The object at `key`, which names one of `folder`: by a name that fits, which people call `what`.
-
-    What names the newest object of a chain: `_newest` the newest manifest of a table, put behind it, by name and SHA-256.
+    """The object at `key`, which names the newest object of a chain by name and SHA-256: `_newest` a table's newest manifest.
 
         0000-00000000000000000020.json 5f70bf18a086…
 
+    `folder` is the prefix of the chain's objects, `is_name` tells their names from others, `what` is their noun in messages.
     Each manifest names the one before it, so that nothing but this names the newest. It may name an older one where a backup
     was killed between the two, and never one that is not there yet. Where the secret is there, a signature stands behind
     (`sign`).
@@ -248,14 +247,22 @@ class NewestName:
     what: str
 
     def read(self, store: ObjectStore) -> NamedObject | None:
-        """None where there is no such object, or it names nothing."""
+        """What is named; None where there is no such object, or it names nothing.
+
+        Raises:
+            StoreError: the store cannot be asked.
+        """
         try:
             return self._parse(store.get(self.key))
         except MissingObjectError:
             return None
 
     def write(self, store: ObjectStore, key: str, sha256: str) -> None:
-        """Put it, to name an object by its key and the digest of its bytes."""
+        """Let it name the object at `key`, whose bytes have this SHA-256.
+
+        Raises:
+            StoreError: the store does not take it.
+        """
         entry = f"{key.removeprefix(self.folder)} {sha256}"
         store.put(self.key, " ".join(filter(None, (entry, sign(self.key, entry)))).encode())
 

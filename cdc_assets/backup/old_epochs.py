@@ -38,9 +38,7 @@ _KIND = "reading"
 
 @dataclass(frozen=True)
 class EpochReading:
-    """Of one epoch: by partition the offset before which all of its reading stands, in the topic with this id.
-
-    Where the reading of the whole table ends with which an epoch begins: at the latest where its topic ended once it had begun.
+    """Where the reading of the whole table ends with which an epoch begins: `ends` by partition (exclusive), of this topic id.
 
         <source>/<table>/_readings/<epoch>.json    written once, by whoever saw first that the backup has records of the epoch
 
@@ -93,9 +91,10 @@ _LAST_MOMENT = 253_402_300_799_000
 
 @dataclass(frozen=True)
 class TableInLake:
-    """What the lake knows of a table: its topic in bronze, at this path, and by `ends()` the id and the ends of its topic.
+    """What the lake knows of a table. `state` is that of its topic in bronze; `ends()` asks Kafka for the topic's id and ends.
 
-    `gives`: bronze gives its old records to the backup, and has done so up to `floor`. `copies`: a folder for those of manifests.
+    `gives`: bronze gives its old records to the backup, and has done so up to `floor`. `copies`: a folder for copies of
+    manifests.
     """
 
     source: str
@@ -110,8 +109,11 @@ class TableInLake:
 
 @dataclass(frozen=True)
 class OldEpochs:
-    """What may go of a table's backup: `keys` with all their bytes. `base`: where the backup begins then; `is_new`: it is not
-    written yet. `reason`: why no later epoch is the first; empty where there is none."""
+    """What may go of a table's backup: objects by their `keys`, with all their bytes.
+
+    `base`: where the backup begins then; `is_new`: it is not written yet. `reason`: why no later epoch is the first; empty
+    where there is none.
+    """
 
     table: str
     base: BackupBase | None = None

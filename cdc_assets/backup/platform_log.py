@@ -87,7 +87,9 @@ class PlatformEntry:
         fields = read_document(KIND, data, key=key)
         try:
             entry = cls(**fields)
-            is_whole = set(entry.sections) == _SECTIONS and all(map(_is_digest, entry.sections.values()))
+            is_whole = set(entry.sections) == _SECTIONS and all(
+                re.fullmatch(r"[0-9a-f]{64}", sha256) for sha256 in entry.sections.values()
+            )
         except (TypeError, AttributeError) as error:
             raise no_document(KIND, key, error) from error
         if not is_whole or not isinstance(entry.number, int):
@@ -123,10 +125,6 @@ def newest_entry(source: str) -> NewestName:
 def is_entry_name(name: str) -> bool:
     """Whether a file name is that of an entry: `000000000001.json`."""
     return re.fullmatch(r"[0-9]{12}\.json", name) is not None
-
-
-def _is_digest(text: object) -> bool:
-    return isinstance(text, str) and re.fullmatch(r"[0-9a-f]{64}", text) is not None
 
 
 def _prefix(source: str) -> str:

@@ -211,7 +211,12 @@ def source_in_store(store: ObjectStore, source: str, declared: Collection[str]) 
         StoreError: the store cannot be asked.
     """
     keys = [item.key for item in store.list(f"{source}/")]
-    with_manifests = {key.removeprefix(f"{source}/").partition("/")[0] for key in keys if _is_manifest(source, key)}
+    with_manifests = set[str]()
+    for key in keys:
+        table = key.removeprefix(f"{source}/").partition("/")[0]
+        folder = manifests_prefix(source, table)
+        if key.startswith(folder) and is_batch_name(key.removeprefix(folder)):
+            with_manifests.add(table)
     others = with_manifests - set(declared)
     sources = {*declared, *others}
     state = (log_prefix(source), sections_prefix(source), cuts_prefix(source))
@@ -222,9 +227,3 @@ def source_in_store(store: ObjectStore, source: str, declared: Collection[str]) 
         if key.removeprefix(f"{source}/").partition("/")[0] not in sources and not key.startswith(state) and key not in single
     ]
     return StoredSource(tuple(sorted(others)), tuple(sorted(foreign)))
-
-
-def _is_manifest(source: str, key: str) -> bool:
-    table, slash, _ = key.removeprefix(f"{source}/").partition("/")
-    folder = manifests_prefix(source, table)
-    return bool(slash) and key.startswith(folder) and is_batch_name(key.removeprefix(folder))

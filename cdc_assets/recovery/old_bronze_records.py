@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cdc_assets.backup.manifest import Manifest
-from cdc_assets.backup.manifest_chain import BackupBase
 from cdc_assets.backup.verification import verify_backup
 from cdc_assets.clients.delta_log import bronze_committed, ledger_counted, open_table, silver_committed
 from cdc_assets.clients.delta_rows import open_dataset
@@ -35,16 +34,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from cdc_assets.clients.object_store import ObjectStore
-
-
-def refuse_unproven(base: BackupBase | None, floor: Floor | None) -> None:
-    """Records of epochs that the backup does not keep can be proven by nothing, and what goes from bronze is a prefix.
-
-    Raises:
-        BackupError: bronze has such records.
-    """
-    if base is not None and (floor is None or not floor.reaches(base.last_epoch, base.positions)):
-        raise BackupError(f"bronze has records of epochs before {base.epoch}, which its backup does not keep: all stay")
 
 
 Found: TypeAlias = tuple[OldRecords, Mapping[str, str]]
@@ -147,7 +136,10 @@ class _OldOfTable:
             raise BackupError(f"bronze has records of several topics: {', '.join(self.topics)}")
         limits = list(self._limits())
         table_backup = find_backup(self.store, self.source.name, self.name)
-        refuse_unproven(table_backup.base, before)
+        base = table_backup.base
+        if base is not None and (before is None or not before.reaches(base.last_epoch, base.positions)):
+            # Nothing proves records of epochs that the backup does not keep, and what goes from bronze is a prefix.
+            raise BackupError(f"bronze has records of epochs before {base.epoch}, which its backup does not keep: all stay")
         left = [m for m in table_backup.manifests if before is None or not before.reaches(m.plan.epoch, m.positions)]
         batches = list(_while_allowed(left, limits))
         if not batches:

@@ -17,9 +17,9 @@ from spark.errors import other_format
 FORMAT = 1
 
 
-def replace_json(path: Path, state: Any) -> None:
+def replace_json(path: Path, state: Any, *, durable: bool = True) -> None:
     """`replace_bytes` with the state as JSON."""
-    replace_bytes(path, json.dumps({"cdc_assets": FORMAT, "state": state}, indent=2).encode())
+    replace_bytes(path, json.dumps({"cdc_assets": FORMAT, "state": state}, indent=2).encode() + b"\n", durable=durable)
 
 
 def read_json(path: Path) -> Any:
@@ -38,13 +38,13 @@ def read_json(path: Path) -> Any:
     return document["state"]
 
 
-def replace_bytes(path: Path, data: bytes) -> None:
+def replace_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
     """`replace_file` in a folder that is made, as those above it, mode 0700."""
     # One by one: `parents=True` gives those above the usual mode.
     for folder in reversed(path.parents):
         if not folder.exists():
             folder.mkdir(mode=0o700, exist_ok=True)
-    replace_file(path, data)
+    replace_file(path, data, durable=durable)
 
 
 def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:

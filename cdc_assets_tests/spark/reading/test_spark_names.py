@@ -14,8 +14,9 @@ from typer.testing import CliRunner, Result
 
 from cdc_assets.cli.cdc_command import app
 from cdc_assets.cli.stack_verbs import make_names_again
+from cdc_assets.registry.durable_file import replace_json
 from cdc_assets.registry.errors import LakeSqlError
-from cdc_assets.stack.home import Home, write_json
+from cdc_assets.stack.home import Home
 from cdc_assets_tests.support.lake.declared_topic import SOURCE
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake
@@ -127,7 +128,7 @@ def test_a_server_of_the_stack_gets_them_again(
     assert capsys.readouterr().err == ""
     # Now the server is the stack's own.
     places = {"CDC_LAKE": str(tmp_path / "lake"), "CDC_SOURCES": str(tmp_path / "sources"), "CDC_SPARK_REMOTE": remote}
-    write_json(home.stack, {"environment": places})
+    replace_json(home.stack, {"environment": places})
     assert "made again when it starts again, until cdc sql --no-register" in register("--show-sensitive").stderr
     clear(session)
     make_names_again(home)

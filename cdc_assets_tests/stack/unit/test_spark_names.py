@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.reading.spark_catalog import are_kept, forget_names, keep_names
+from cdc_assets.registry.durable_file import replace_json
 from cdc_assets.stack.component import Site
 from cdc_assets.stack.components import spark_connect_server
 from cdc_assets.stack.components.spark_connect_server import SparkConnect
-from cdc_assets.stack.home import Home, write_json
+from cdc_assets.stack.home import Home
 from cdc_assets.stack.loopback import assign
 from cdc_assets.stack.stack_errors import NotReadyError
 
@@ -20,7 +21,7 @@ def home(tmp_path: Path) -> Home:
     home = Home(tmp_path / "home").create()
     (tmp_path / "sources").mkdir()
     (tmp_path / "sources" / "shop.yaml").write_text("source: shop\nkind: nothing\n")
-    write_json(home.stack, {"environment": {"CDC_SOURCES": str(tmp_path / "sources"), "CDC_LAKE": str(tmp_path / "lake")}})
+    replace_json(home.stack, {"environment": {"CDC_SOURCES": str(tmp_path / "sources"), "CDC_LAKE": str(tmp_path / "lake")}})
     return home
 
 
