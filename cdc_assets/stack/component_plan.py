@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from cdc_assets.registry import settings
 from cdc_assets.registry.durable_file import replace_json
 from cdc_assets.stack.component import Component, Site
 from cdc_assets.stack.components.connect_worker import ConnectWorker
@@ -39,6 +40,7 @@ EXTERNAL = (
     "CDC_CORE_CONNECT_LOGIN_FILE",
     "CDC_LAKE_CONNECT_LOGIN_FILE",
     "CDC_CONNECT_SECRETS",
+    settings.CONNECT_BOUND,
     "CDC_SPARK_REMOTE",
     "CDC_SPARK_TOKEN_FILE",
     "CDC_DAGSTER_URL",
@@ -54,6 +56,7 @@ _KEYS = {
     "CDC_CORE_CONNECT_LOGIN_FILE": "CDC_CORE_CONNECT",
     "CDC_LAKE_CONNECT_LOGIN_FILE": "CDC_LAKE_CONNECT",
     "CDC_CONNECT_SECRETS": "CDC_CORE_CONNECT",
+    settings.CONNECT_BOUND: "CDC_CORE_CONNECT",
     "CDC_SPARK_TOKEN_FILE": "CDC_SPARK_REMOTE",
 }
 
