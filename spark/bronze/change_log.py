@@ -25,7 +25,7 @@ from pyspark.sql import functions as sf
 from spark.errors import BronzeExpiredError, LeftToSparkError, quantity
 from spark.events.arrow_records import bronze_schema, keep_rows
 from spark.events.envelope import envelope
-from spark.events.positions import EPOCH_WIDTH, connector
+from spark.events.positions import connector
 from spark.specs import SilverSpec
 from spark.table.commit_history import fold_history, read_property
 from spark.table.commit_metadata import Committed, Folded, fold
@@ -33,14 +33,6 @@ from spark.table.log_reader import commit_file
 from spark.table.needed_versions import FLOOR, KIND, Floor, parse_floors
 from spark.table.spark_plans import any_of
 from spark.table.table_folder import open_folder
-
-
-def row_epoch(rows: DataFrame) -> Expression:
-    """The epoch of each row of bronze: its own word, else that of its position; null where it has neither, as a tombstone of a
-    log that was begun without the column.
-    """
-    of_position = sf.conv(sf.substring(sf.col("position"), 1, EPOCH_WIDTH), 16, 10).cast("int")
-    return sf.coalesce(sf.col("epoch"), of_position) if "epoch" in rows.columns else of_position
 
 
 def rows_in_log(session: SparkSession, spec: SilverSpec, version: int) -> DataFrame:
@@ -60,9 +52,8 @@ def table_floors(session: SparkSession, spec: SilverSpec) -> dict[str, Floor]:
 
 
 def highest_gone(session: SparkSession, spec: SilverSpec) -> str | None:
-    """The highest position of the table that is gone; None where nothing is, or nobody knows."""
-    highest = [floor.highest for floor in table_floors(session, spec).values()]
-    return max(highest) if highest and all(highest) else None
+    """The highest position of the table that is gone; None where nothing is."""
+    return max((floor.highest for floor in table_floors(session, spec).values()), default=None)
 
 
 def all_rows(session: SparkSession, spec: SilverSpec, version: int) -> DataFrame:
@@ -179,7 +170,7 @@ def new_events(session: SparkSession, spec: SilverSpec, committed: Committed, be
     lets Delta skip old files, which offsets of many tables in one file cannot.
     """
     rows = _row_events(rows_since(session, spec, committed.version, before), spec)
-    conditions = [_beyond(rows, topic, committed, before) for topic in committed.of_table(spec.table)]
+    conditions = [_beyond(topic, committed, before) for topic in committed.of_table(spec.table)]
     rows = rows.where(any_of(conditions))
     oldest = _oldest_timestamp(spec, committed, before)
     return rows if oldest is None else rows.where(sf.col("timestamp") >= sf.timestamp_micros(sf.lit(oldest)))
@@ -211,7 +202,7 @@ def by_partition(values: Mapping[str, Mapping[int, str | int]]) -> Expression:
     return sf.create_map(*map(sf.lit, pairs))[sf.concat_ws("/", "topic", "partition")]
 
 
-def _beyond(rows: DataFrame, topic: str, committed: Committed, before: Folded) -> Expression:
+def _beyond(topic: str, committed: Committed, before: Folded) -> Expression:
     here = sf.col("topic") == topic
     folded, state = before.topics.get(topic), committed.topics[topic]
     if folded is None:
@@ -221,9 +212,9 @@ def _beyond(rows: DataFrame, topic: str, committed: Committed, before: Folded) -
         # The lowest of them is something that file statistics can be compared with.
         lowest = min((folded.positions.get(p, 0) for p in state.positions), default=0)
         return here & beyond & (sf.col("offset") >= lowest)
-    # Offsets start again in a higher epoch; a record that does not say its own may belong to either and is looked at anew.
-    epoch = row_epoch(rows)
-    return here & ((epoch > folded.epoch) | epoch.isNull() | ((epoch == folded.epoch) & beyond))
+    # Offsets start again in a higher epoch.
+    epoch = sf.col("epoch")
+    return here & ((epoch > folded.epoch) | ((epoch == folded.epoch) & beyond))
 
 
 def _oldest_timestamp(spec: SilverSpec, committed: Committed, before: Folded) -> int | None:

@@ -158,9 +158,7 @@ def read_tail(silver_run: SilverRun, before: Folded) -> Tail:
         again = again.unionByName(keys_deleted_by(rows, before.waiting, spec))
     again = again.distinct().transform(compute_once)
     count = again.count()
-    # The history of an earlier release does not say which TRUNCATEs it has seen.
-    unknown = before.truncated is None and may_have_truncates(spec, before.topics)
-    all_keys = unknown or any(t <= before.highest for t in truncates)
+    all_keys = any(t <= before.highest for t in truncates)
     events = _events(newest, spec, rows).unionByName(rows.withColumn("began", sf.lit(None).cast("string")))
     return Tail(
         events=not_of_keys(events, again, spec) if count else events,

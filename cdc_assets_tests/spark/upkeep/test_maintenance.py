@@ -189,7 +189,7 @@ def test_news_of_a_table_that_was_idle_hold_nothing_that_is_gone(tmp_path: Path,
     need = Need(folded, "silver has not folded what comes after it")
     assert min(list_log(bronze.path).commits) > folded
     bronze.append()
-    planned, done = steps.plan(spec_of(bronze.path, need)), steps.maintain(spec_of(bronze.path, need))
+    planned, done = steps.plan_table(spec_of(bronze.path, need)), steps.maintain(spec_of(bronze.path, need))
     assert (planned.left, done.given_up) == ("", {})
     assert done.kept is not None
     assert read_live_table(bronze.path, done.kept.version).files
