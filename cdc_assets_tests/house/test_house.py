@@ -107,7 +107,7 @@ def test_files_and_functions_are_short() -> None:
 
 
 def test_all_that_is_shipped_can_be_read() -> None:
-    """What must be compiled is, where it is needed (cdc_assets.stack.avro_converter)."""
+    """What must be compiled is, where it is needed (cdc_assets.stack.own_converters)."""
     files = [file for folder in ("cdc_assets", "spark") for file in (ROOT / folder).rglob("*") if file.is_file()]
     shipped = [file for file in files if "__pycache__" not in file.parts]
     assert len(shipped) > len(trees())

@@ -25,7 +25,7 @@ from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
-from spark.record_formats import ANCHOR_HEADER
+from spark.record_formats import ANCHOR_HEADER, LARGE_HEADER
 
 
 @dataclass
@@ -230,17 +230,19 @@ def _live_keys(work: OnboardingWork, table: Table, snapshot: Any) -> tuple[int |
     read = event_reader(work.after)
     by_place = work.state.route == "temporary" and work.kind.rows_rank_by_place
     for record in core.records(name, ranges, deadline=_DEADLINE_SECONDS):
-        event = read(record.value)
+        # Of a row that is too large for Kafka, the record says its key, and no more.
+        is_large = any(header == LARGE_HEADER for header, _ in record.headers)
+        event: dict[str, Any] = {"op": "u"} if is_large else read(record.value)
         if not event:
             continue
         key = hashlib.blake2b(record.key or b"", digest_size=12).digest()
         own = record.offset >= start.get(str(record.partition), 0)
         anchored = event["op"] == "r" and ((by_place and own) or any(header == ANCHOR_HEADER for header, _ in record.headers))
         # A row of a snapshot was read before the count, so whatever it shows is visible to it, or was changed since.
-        visible = event["op"] == "r" or work.kind.sees(snapshot, event["source"])
+        visible = is_large or event["op"] == "r" or work.kind.sees(snapshot, event["source"])
         if own:
             keys.came(event["op"], key, visible=visible)
-        if own and not anchored:
+        if own and not anchored and not is_large:
             stale.see(event["op"], key, _exact(table, event.get("after")))
         if visible:
             keys.see(event["op"], key, anchored=anchored, own=own)
