@@ -187,7 +187,7 @@ def test_statements_in_executable_comments(ground: BinlogChain) -> None:
 
 @on_mariadb
 def test_a_start_under_another_number_of_the_server(ground: BinlogChain) -> None:
-    """The connector finds no definition that goes with the GTID of its offset."""
+    """The definitions of its first snapshot have no GTID, so the connector finds them whatever its offset's is."""
     ((before,),) = ground.own.server.query("SELECT @@global.server_id")
     ground.own.server.execute("SET GLOBAL server_id = 78")
     try:
@@ -195,8 +195,6 @@ def test_a_start_under_another_number_of_the_server(ground: BinlogChain) -> None
         assert ground.carry() == ""
         ground.cdc("restart", ground.connector)
         ground.play("INSERT INTO sound (id, v) VALUES (21, 'o')")
-        told = ground.stands()
-        assert run_named(ground, told) == f"cdc repair model {ground.connector}"
         assert ground.carry() == ""
         assert ground.is_equal("sound")
     finally:
