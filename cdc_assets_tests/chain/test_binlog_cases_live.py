@@ -185,25 +185,6 @@ def test_statements_in_executable_comments(ground: BinlogChain) -> None:
     assert ground.is_equal("comments")
 
 
-@on_mariadb
-def test_a_start_under_another_number_of_the_server(ground: BinlogChain) -> None:
-    """The definitions of its first snapshot have no GTID, so the connector finds them whatever its offset's is."""
-    ((before,),) = ground.own.server.query("SELECT @@global.server_id")
-    ground.own.server.execute("SET GLOBAL server_id = 78")
-    try:
-        ground.play("INSERT INTO sound (id, v) VALUES (20, 'n')")
-        assert ground.carry() == ""
-        ground.cdc("restart", ground.connector)
-        ground.play("INSERT INTO sound (id, v) VALUES (21, 'o')")
-        assert ground.carry() == ""
-        assert ground.is_equal("sound")
-    finally:
-        ground.own.server.execute(f"SET GLOBAL server_id = {before}")
-    ground.play("INSERT INTO sound (id, v) VALUES (22, 'p')")
-    assert ground.carry() == ""
-    assert ground.is_equal("sound")
-
-
 @on_mysql
 def test_statements_in_comments_that_its_own_parser_reads(ground: BinlogChain) -> None:
     ground.play(*COMMENTS[ground.kind], "INSERT INTO comments (id, c, d) VALUES (2, 3, 4)")
