@@ -17,8 +17,7 @@ from cdc_assets.registry import names
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
-from cdc_assets.registry.table_declaration import DeclaredTable, Table
-from cdc_assets.registry.topic_source import TopicTable
+from cdc_assets.registry.table_declaration import Table, TopicTable
 from spark.errors import quantity
 from spark.silver.column_ledger import ATTRIBUTES, RELABEL, ColumnChange, ColumnLedger, labels_of
 from spark.specs import Column
@@ -36,7 +35,7 @@ def catalogue_of(chain: Chain[BaseSource], tables: Sequence[Table]) -> Mapping[T
     if asked_source := chain.source.asked:
         catalogue = chain.platform.database(asked_source).tables([table.id for table in tables])
         return _with_binlog_statements(Chain(chain.platform, asked_source), catalogue)
-    declared = {table.id: catalogue_table(table) for table in tables if isinstance(table, DeclaredTable) and table.columns}
+    declared = {table.id: catalogue_table(table) for table in tables if table.declared_columns}
     others = [table for table in tables if table.id not in declared]
     if not others or chain.source.captured is None:
         return declared
@@ -45,18 +44,13 @@ def catalogue_of(chain: Chain[BaseSource], tables: Sequence[Table]) -> Mapping[T
 
 def without_columns(source: CapturedSource) -> tuple[Table, ...]:
     """The tables whose columns the source's catalogue tells."""
-    return tuple(table for table in source.tables if not registry_columns(table))
+    return tuple(table for table in source.tables if not table.declared_columns)
 
 
-def registry_columns(table: Table) -> Mapping[str, str]:
-    """What the registry says of its columns; empty: nothing."""
-    return table.columns if isinstance(table, DeclaredTable) else {}
-
-
-def catalogue_table(table: DeclaredTable) -> CatalogueTable:
+def catalogue_table(table: Table) -> CatalogueTable:
     """A table as its declaration describes it."""
     columns = []
-    for name, text in table.columns.items():
+    for name, text in table.declared_columns.items():
         required = text.lower().endswith(_NOT_NULL)
         kind = text[: -len(_NOT_NULL)].strip() if required else text.strip()
         columns.append(CatalogueColumn(name, kind, not required))
@@ -65,7 +59,7 @@ def catalogue_table(table: DeclaredTable) -> CatalogueTable:
 
 def columns_as_declared(source: CapturedSource, found: Mapping[TableId, CatalogueTable]) -> dict[TableId, CatalogueTable]:
     """The tables that a catalogue has, with the columns that are declared, where they are."""
-    declared = {t.id: catalogue_table(t) for t in source.tables if isinstance(t, DeclaredTable) and t.columns}
+    declared = {table.id: catalogue_table(table) for table in source.tables if table.declared_columns}
     return {id_: declared.get(id_, table) for id_, table in found.items()}
 
 

@@ -25,7 +25,7 @@ COMMANDS = {verb.place.partition(":")[2] for verb in VERBS.values()}
 """Functions that are verbs of `cdc`."""
 MODELS = {part.place.partition(":")[2] for row in KINDS.values() for part in (row.model, row.source) if part}
 """Who asks whether something is one of these decides by its kind."""
-NOUNS = {"accepted_values", "declared_connectors", "_failed_steps", "locked_wheels", "unsigned_bigint"}
+NOUNS = {"accepted_values", "declared_connectors", "_failed_steps", "unsigned_bigint"}
 """Functions that answer; the participle belongs to their noun."""
 IRREGULAR = frozenset(
     [

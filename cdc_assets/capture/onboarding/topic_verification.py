@@ -17,7 +17,6 @@ from cdc_assets.capture.connectors.setting_overrides import says_unchanged
 from cdc_assets.capture.log_position import await_in_core
 from cdc_assets.capture.onboarding.onboarding_state import Facts, OnboardingWork, Step
 from cdc_assets.capture.onboarding.snapshot import signal_snapshot
-from cdc_assets.capture.source_columns import registry_columns
 from cdc_assets.clients.connector_events import event_reader
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import OnboardingError
@@ -254,7 +253,7 @@ def _exact(table: Table, row: dict[str, Any] | None) -> dict[str, Any] | None:
 
     MySQL's server writes a FLOAT with six digits to who selects it, and JSON with blanks that the log does not have.
     """
-    declared = registry_columns(table)
+    declared = table.declared_columns
     kinds = {name: text.split()[0].lower() for name, text in declared.items()}
     left_out = {*table.accept_inexact, *(name for name, kind in kinds.items() if kind in _FLOATS)}
     return row and {
