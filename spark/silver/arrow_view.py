@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from spark.bronze.change_log import BronzeTail
 from spark.errors import LeftToSparkError
 from spark.silver import fold_job as silver_job
-from spark.silver import silver_table, small_table_fold
+from spark.silver import silver_table
 from spark.silver.keyed_batch import SilverRun
-from spark.silver.newest_event import POSITION
+from spark.silver.row_fold import POSITION
 from spark.silver.schema_evolution import at_birth
 from spark.silver.small_table_fold import SmallTable, newest_changes, spec_of_table
 from spark.silver.small_tables import reason_against
@@ -199,7 +199,6 @@ def _with_changes(silver: SilverVersion, committed: Committed, spec: SilverSpec)
     silver_run = SilverRun(None, spec, committed, before, uuid.uuid4().hex)  # type: ignore[arg-type]
     topics = committed.of_table(spec.table)
     held_twice = any(overlap.topic in topics for overlap in committed.overlaps)
-    changes, fields = newest_changes(SmallTable(spec, committed, held_twice=held_twice), silver_run, tail)
-    rows = changes.cast(small_table_fold.lake_schema(fields))
+    rows = newest_changes(SmallTable(spec, committed, held_twice=held_twice), silver_run, tail, silver.table).rows
     schema = rows.schema if silver.table is None else _columns_of(silver)
     return TableNow(silver, committed.version, schema.remove_metadata(), spec.keys, rows.select(schema.names).cast(schema))

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,16 +25,18 @@ from spark.errors import LeftToSparkError, SparkJobError, quantity
 from spark.events.arrow_records import keep_rows, leave_any, sort_rows
 from spark.events.positions import NUMBER_WIDTH
 from spark.silver import fold_job as silver_job
-from spark.silver import keyed_batch, silver_table, table_generation, task_merge
+from spark.silver import keyed_batch, row_fold, silver_table, table_generation, task_merge
 from spark.silver.arrow_changes import Field, decode_changes, fields_of
 from spark.silver.column_ledger import DROPPED, PROPERTY, ColumnLedger
 from spark.silver.keyed_batch import SilverRun
-from spark.silver.newest_event import POSITION, newest_rows_in_arrow
+from spark.silver.newest_event import newest_rows_in_arrow
+from spark.silver.row_fold import POSITION, FoldPlan
 from spark.silver.schema_evolution import at_birth, compare_columns, first_ledger
 from spark.silver.silver_table import DELETION_VECTORS_FROM
 from spark.silver.small_tables import reason_against
 from spark.silver.task_merge import TableSize, size_of
-from spark.specs import JobResult, SilverSpec
+from spark.silver.typed_changes import slot
+from spark.specs import META, JobResult, SilverSpec
 from spark.table import commit_writer
 from spark.table.commit_history import Commit
 from spark.table.commit_metadata import Committed, CommittedTopic, Folded, fold_silver, silver_metadata, surviving
@@ -187,30 +190,60 @@ def _fold(table: SmallTable, tail: BronzeTail) -> JobResult:
     topics = table.committed.of_table(spec.table)
     if not silver_job.has_news(topics, before):
         return silver_job.result(spec, None, topics, before, {}, started)
-    changes, fields = (newest_changes if spec.keys else new_rows)(table, silver_run, tail)
-    version, counts = _commit(silver_run, delta, changes, fields)
-    return silver_job.result(spec, Commit(version, "MERGE", None, {}), topics, before, {**_FIGURES, **counts}, started)
+    changes = newest_changes(table, silver_run, tail, delta) if spec.keys else new_rows(table, silver_run, tail)
+    version, counts = _commit(silver_run, delta, changes)
+    return silver_job.result(spec, Commit(version, "MERGE", None, {}), topics, before, counts, started)
 
 
-def newest_changes(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> tuple[pa.Table, list[Field]]:
-    """What is new of the table, one change per key, and its columns; `silver_run.spec` has the columns of the table.
+@dataclass(frozen=True)
+class ChangedRows:
+    """Whole rows in the table's columns, with META; `carried` counts the keys whose newest event was a part of its row."""
+
+    rows: pa.Table
+    carried: int = 0
+
+
+def newest_changes(table: SmallTable, silver_run: SilverRun, tail: BronzeTail, delta: Any) -> ChangedRows:
+    """What is new of the table, one change per key; `silver_run.spec` has the columns of the table, and `delta` its rows.
 
     Raises:
         LeftToSparkError: Spark has to look at it.
     """
     records, fields = _batch(table, silver_run, tail)
-    return newest_rows_in_arrow(_decode(records, silver_run.spec, fields), silver_run.spec.keys), fields
+    spec, changes = silver_run.spec, _decode(records, silver_run.spec, fields)
+    schema = lake_schema(fields)
+    if changes["absent"].null_count == changes.num_rows:
+        return ChangedRows(newest_rows_in_arrow(changes.drop_columns("absent"), spec.keys).cast(schema))
+    folded, carried = _fold_parts(changes, spec, from_start=silver_run.before is None)
+    rows = folded.cast(schema.append(folded.schema.field("absent")))
+    return ChangedRows(task_merge.fill_from_table(delta, spec, rows), carried)
 
 
-def new_rows(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> tuple[pa.Table, list[Field]]:
-    """The new rows of a table without a key, and its columns.
+def _fold_parts(changes: pa.Table, spec: SilverSpec, *, from_start: bool) -> tuple[pa.Table, int]:
+    """One change per key, which may still lack what the table has."""
+    plan, names = FoldPlan.of(spec), [column.name for column in spec.columns]
+    events = changes.select([*names, *META, "absent"]).rename_columns([*map(slot, range(len(names))), *META, "absent"])
+    events = events.append_column("offset", pa.array(np.zeros(events.num_rows, np.int64)))
+    events = events.append_column("problem", pa.nulls(events.num_rows, row_fold.PROBLEM_TYPE))
+    carried = len(pc.drop_null(row_fold.newest_per_key(events, plan)["absent"]))
+    events = row_fold.mark_problems(events, plan, from_start=from_start)
+    leave_any(pc.is_valid(events["problem"]), "an event that lacks values which no event before it has")
+    folded = row_fold.fold_per_key(events, plan)
+    by_slot = dict(zip(map(slot, range(len(names))), names, strict=True))
+    return folded.rename_columns([by_slot.get(name, name) for name in folded.column_names]).select(
+        [*names, *META, "absent"]
+    ), carried
+
+
+def new_rows(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> ChangedRows:
+    """The new rows of a table without a key.
 
     Raises:
         LeftToSparkError: Spark has to look at it.
     """
     records, fields = _batch(table, silver_run, tail)
     refuse_all_but_inserts(records, table.committed.of_table(silver_run.spec.table), silver_run.before)
-    return _decode(records, silver_run.spec, fields), fields
+    return ChangedRows(_decode(records, silver_run.spec, fields).drop_columns("absent").cast(lake_schema(fields)))
 
 
 def _batch(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> tuple[pa.Table, list[Field]]:
@@ -338,12 +371,12 @@ def _new_records(records: pa.Table, topics: Mapping[str, CommittedTopic], before
     return pa.concat_tables(new_records) if new_records else records.slice(0, 0)
 
 
-def _commit(silver_run: SilverRun, delta: Any, changes: pa.Table, fields: list[Field]) -> tuple[int, task_merge.RowCounts]:
-    spec, before = silver_run.spec, silver_run.before
+def _commit(silver_run: SilverRun, delta: Any, changes: ChangedRows) -> tuple[int, task_merge.RowCounts]:
+    spec, before, rows = silver_run.spec, silver_run.before, changes.rows
     truncated, snapshot = (before.truncated, before.snapshot) if before else (None, None)
     done = silver_run.fold_state(truncated=truncated, quarantined=0, snapshot=snapshot)
-    rows = changes.cast(lake_schema(fields))
-    metadata = silver_metadata(silver_run.operation_id, done, _FIGURES)
+    figures = {**_FIGURES, "carried_keys": changes.carried}
+    metadata = silver_metadata(silver_run.operation_id, done, figures)
     if delta is None:
         rows = rows.filter(pc.not_equal(rows["_cdc_op"], "d"))
         create_table(spec, rows, metadata)
@@ -358,4 +391,4 @@ def _commit(silver_run: SilverRun, delta: Any, changes: pa.Table, fields: list[F
     else:
         version, counts = task_merge.merge_by_delta_rs(delta, spec, rows, metadata, silver_run.operation_id)
         task_merge.compact(delta)
-    return version, {**counts, "positions_remembered": keyed_batch.position_count(done)}
+    return version, {**figures, **counts, "positions_remembered": keyed_batch.position_count(done)}

@@ -22,7 +22,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark.errors import LeftToSparkError
+from spark.silver.row_fold import POSITION, lacks
 from spark.silver.silver_table import columns_with_bounds
+from spark.silver.typed_changes import slot
 from spark.specs import SilverSpec
 from spark.table.commit_writer import commit_info, put_commit
 from spark.table.data_files import (
@@ -127,7 +129,6 @@ def _keys_by_name(spec: SilverSpec, changes: pa.Table) -> str:
     return f' AND t."{spec.keys[0]}" IN ({", ".join(map(str, values.to_pylist()))})'
 
 
-POSITION = "_cdc_position"
 _THREADS = 2
 
 
@@ -172,6 +173,33 @@ def keep_newer(
         kept.append(match.select(newer))
         late.append(match.changes[~newer])
     return [match for match in kept if len(match.rows)], np.concatenate(late)
+
+
+def fill_from_table(table: Any, spec: SilverSpec, changes: pa.Table) -> pa.Table:
+    """The changes without `absent`: what it lists has the values of the row with the key, as the opened `table` has it.
+
+    Raises:
+        LeftToSparkError: there is no such row.
+    """
+    numbers = np.flatnonzero(pc.is_valid(changes["absent"]).to_numpy())
+    if not len(numbers):
+        return changes.drop_columns("absent")
+    lacking = changes.take(pa.array(numbers))
+    folder, live, missing = open_folder(spec.path), read_live_table(spec.path, table.version()), lacks(lacking)
+    matches = find_matches(folder, list(live.files.values()), read_masks(table), lacking, spec.keys)
+    if sum(len(match.rows) for match in matches) != len(numbers):
+        raise LeftToSparkError("an event that lacks values of a row which the table does not have")
+    names = {slot(i): column.name for i, column in enumerate(spec.columns)}
+    schema = pa.schema([changes.schema.field(names[name]) for name in missing])
+    rows = pa.concat_tables([read_rows(folder, match.file, None, schema).take(pa.array(match.rows)) for match in matches])
+    source = np.argsort(np.concatenate([match.changes for match in matches]))
+    for name, mask in missing.items():
+        column = names[name]
+        both = pa.concat_arrays([*changes[column].chunks, *rows[column].chunks])
+        taken = np.arange(changes.num_rows)
+        taken[numbers[mask]] = changes.num_rows + source[mask]
+        changes = changes.set_column(changes.schema.get_field_index(column), schema.field(column), both.take(pa.array(taken)))
+    return changes.drop_columns("absent")
 
 
 def _may_hold(file: AddFile, changes: pa.Table, keys: Sequence[str]) -> bool:
