@@ -48,11 +48,11 @@ def versions(changes: DataFrame, spec: SilverSpec, truncates: Sequence[str]) -> 
     events = changes.select(*columns, "topic", "partition", "offset", "absent", "problem", *began)
     events = events.transform(as_nullable).transform(compute_once)
     schema = StructType([*events.select(*columns).schema.fields, *_VALID])
-    fold = partial(row_fold.versions, plan=FoldPlan.of(spec, _tracked(spec)), truncates=truncates)
+    fold = partial(row_fold.versions, plan=FoldPlan.of(spec, _slots_of_versions(spec)), truncates=truncates)
     return fold_slices(events, keys, fold, schema)
 
 
-def _tracked(spec: SilverSpec) -> list[str]:
+def _slots_of_versions(spec: SilverSpec) -> list[str]:
     """The slots whose changes make a version of their own, rather than changing the one that holds."""
     keys = key_slots(spec)
     # What a renamed column leaves behind says nothing of its own.

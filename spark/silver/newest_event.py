@@ -1,22 +1,18 @@
 """Many changes of a key to one: the newest wins, and what it does not hold comes from the changes before it.
 
-`newest_per_key` (`newest_rows_in_arrow` for Arrow) is one aggregation, right for every key whose newest event holds
+`newest_per_key` (`row_fold.newest_rows` for Arrow) is one aggregation, right for every key whose newest event holds
 its whole row; `fold_per_key` looks at the order of a key's events, for all other keys and for those folded again from
 all of bronze. What that order says is in spark.silver.row_fold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.events.arrow_records import sort_rows
 from spark.events.positions import without_offset
 from spark.silver import row_fold
 from spark.silver.key_slices import as_nullable, fold_slices
@@ -113,11 +109,3 @@ def fold_per_key(events: DataFrame, spec: SilverSpec) -> DataFrame:
     rows = events.select(*names, "problem").transform(as_nullable)
     fold = partial(row_fold.fold_per_key, plan=FoldPlan.of(spec))
     return fold_slices(rows, key_slots(spec), fold, rows.select(*names).schema)
-
-
-def newest_rows_in_arrow(changes: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """One row per key, that of the highest position; `changes` has no NULL in a key and none in its positions."""
-    changes = sort_rows(changes, [POSITION])
-    ranked = changes.select(list(keys)).append_column("_cdc_rank", pa.array(np.arange(changes.num_rows)))
-    last = ranked.group_by(list(keys), use_threads=False).aggregate([("_cdc_rank", "max")])
-    return changes if last.num_rows == changes.num_rows else changes.take(last["_cdc_rank_max"].combine_chunks())

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark.events.arrow_records import sort_rows
 from spark.events.positions import NUMBER_WIDTH
 from spark.silver.typed_changes import AFTER_PROBLEM, MOVED, NO_ROW, key_slots, slot
 from spark.specs import META, SilverSpec
@@ -228,6 +229,17 @@ def lacks(rows: pa.Table) -> dict[str, np.ndarray]:
     return masks
 
 
+def above(events: pa.Table, truncated: str | None) -> pa.Table:
+    """The events that a TRUNCATE at this position has not made obsolete."""
+    return events if truncated is None else events.filter(pc.greater(events[POSITION], truncated))
+
+
+def are_parts(events: pa.Table, plan: FoldPlan) -> np.ndarray:
+    """Which events do not hold their whole row; a soft delete keeps the row, but holds only its key."""
+    parts = _mask(pc.is_valid(events["absent"]))
+    return parts | _mask(pc.equal(events["_cdc_op"], "d")) if plan.keeps_deleted else parts
+
+
 def fold_per_key(events: pa.Table, plan: FoldPlan) -> pa.Table:
     """One row per key of judged events: each column from the newest event that holds it.
 
@@ -260,10 +272,12 @@ def list_numbers(gaps: Sequence[tuple[int, np.ndarray]], count: int) -> pa.Array
     return pa.array(lists, _NUMBERS)
 
 
-def newest_per_key(events: pa.Table, plan: FoldPlan) -> pa.Table:
-    """One row per key: the event of the highest position. All events hold a whole row, or are deletes."""
-    runs = runs_by_key(events, plan.keys, [text_ranks(events[POSITION])])
-    return runs.rows.take(pa.array(runs.ends))
+def newest_rows(changes: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """One row per key, that of the highest position; `changes` has no NULL in a key and none in its positions."""
+    changes = sort_rows(changes, [POSITION])
+    ranked = changes.select(list(keys)).append_column("_cdc_rank", pa.array(np.arange(changes.num_rows)))
+    last = ranked.group_by(list(keys), use_threads=False).aggregate([("_cdc_rank", "max")])
+    return changes if last.num_rows == changes.num_rows else changes.take(last["_cdc_rank_max"].combine_chunks())
 
 
 def versions(events: pa.Table, plan: FoldPlan, truncates: Sequence[str]) -> pa.Table:
