@@ -1,6 +1,6 @@
 """Debezium's JSON to typed changes by Arrow: a table's new records with its columns, and the columns that silver adds.
 
-`absent` has the numbers of the columns that an event does not hold, as in spark.silver.typed_changes. What is no whole row, no
+ABSENT has the numbers of the columns that an event does not hold, as in spark.silver.typed_changes. What is no whole row, no
 part of one and no delete raises LeftToSparkError with its reason, and commits nothing.
 """
 
@@ -18,7 +18,7 @@ from spark.errors import LeftToSparkError, NotExactError
 from spark.events.arrow_records import keep_rows, leave_any, parse_objects
 from spark.events.positions import EPOCH_WIDTH, connector
 from spark.record_formats import UNCHANGED_HEADER
-from spark.silver.row_fold import list_numbers
+from spark.silver.row_fold import ABSENT, list_numbers
 from spark.silver.typed_changes import null_may_mean_unchanged, outside_in_arrow, placeholder_forms
 from spark.specs import Column, SilverSpec
 from spark.values.arrow_forms import ArrowForm, arrow_form
@@ -81,7 +81,7 @@ def decode_keys(keys: pa.ChunkedArray, spec: SilverSpec) -> list[pa.Array]:
 
 
 def decode_changes(records: pa.Table, spec: SilverSpec, fields: Sequence[Field]) -> pa.Table:
-    """The changes that the records tell: the spec's columns under their names, META and `absent`; a delete has its key alone.
+    """The changes that the records tell: the spec's columns under their names, META and ABSENT; a delete has its key alone.
 
     Raises:
         LeftToSparkError: a record is no event of a row, or holds what only Spark reads.
@@ -107,7 +107,7 @@ def decode_changes(records: pa.Table, spec: SilverSpec, fields: Sequence[Field])
     absent = list_numbers(numbered, events.num_rows)
     created = pc.and_(pc.equal(meta["_cdc_op"], "c"), pc.is_valid(absent))
     leave_any(created, "a row under a new key whose event does not hold it whole")
-    return pa.table({**columns, **meta, "absent": absent})
+    return pa.table({**columns, **meta, ABSENT: absent})
 
 
 def _leave_future(positions: pa.Array, spec: SilverSpec) -> None:

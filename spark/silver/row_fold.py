@@ -215,9 +215,13 @@ def _with_column(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), values)
 
 
-def lacks(rows: pa.Table) -> dict[str, np.ndarray]:
-    """For each slot that one of the rows lacks, which rows those are."""
-    absent = _whole(rows["absent"])
+ABSENT = "_cdc_absent"
+"""`absent` in a table whose columns have the source's names, of which one may be that."""
+
+
+def lacks(lists: pa.ChunkedArray) -> dict[str, np.ndarray]:
+    """For each slot that one of the rows lacks, which rows those are; `lists` are their `absent`."""
+    absent = _whole(lists)
     if absent.null_count == len(absent):
         return {}
     parents, numbers = pc.list_parent_indices(absent).to_numpy(), pc.list_flatten(absent).to_numpy(zero_copy_only=False)
@@ -249,7 +253,7 @@ def fold_per_key(events: pa.Table, plan: FoldPlan) -> pa.Table:
     fit = events.filter(pc.is_null(events["problem"]))
     runs = runs_by_key(fit, plan.keys, [text_ranks(fit[POSITION])])
     rows, ends = runs.rows, runs.ends
-    missing = lacks(rows)
+    missing = lacks(rows["absent"])
     deleted = _mask(pc.equal(rows["_cdc_op"], "d")) if plan.keeps_deleted else np.zeros(rows.num_rows, bool)
     folded, gaps = rows.select(names).take(pa.array(ends)), list[tuple[int, np.ndarray]]()
     for name in plan.rest:
@@ -305,7 +309,7 @@ def versions(events: pa.Table, plan: FoldPlan, truncates: Sequence[str]) -> pa.T
 def _fill_gaps(runs: KeyRuns, plan: FoldPlan) -> KeyRuns:
     """The events with what they lack from the newest event of their key that holds it."""
     rows = runs.rows
-    for name, lack in lacks(rows).items():
+    for name, lack in lacks(rows["absent"]).items():
         source = runs.newest(~lack)
         numbers = pa.array(np.where(source < 0, 0, source), mask=source < 0)
         rows = _with_column(rows, name, _whole(rows[name]).take(numbers))
@@ -359,7 +363,7 @@ def fill_creates(creates: pa.Table, events: pa.Table, plan: FoldPlan) -> pa.Tabl
     """
     runs = _in_order(events, plan)
     before = _rows_before(runs, plan)
-    missing = lacks(creates)
+    missing = lacks(creates["absent"])
     sources = {name: np.full(creates.num_rows, -1) for name in missing}
     unclear = dict[int, tuple[str, str]]()
     for row, write in enumerate(creates["write"].to_pylist()):
@@ -387,7 +391,7 @@ def _rows_before(runs: KeyRuns, plan: FoldPlan) -> _RowBefore:
     begin = runs.newest(fit & (_mask(pc.is_null(rows["absent"])) | from_elsewhere))
     is_row = (begin >= 0) & (operations[begin] != "d") & (runs.newest(~fit) < begin)
     root = [writes[at] if at >= 0 and from_elsewhere[at] else None for at in begin]
-    missing, deleted = lacks(rows), (operations == "d") & plan.keeps_deleted
+    missing, deleted = lacks(rows["absent"]), (operations == "d") & plan.keeps_deleted
     holders = {}
     for name in plan.rest:
         holder = runs.newest(fit & ~missing.get(name, np.zeros(count, bool)) & ~deleted)

@@ -31,7 +31,7 @@ from spark.silver import keyed_batch, row_fold, silver_table, table_generation, 
 from spark.silver.arrow_changes import Field, decode_changes, fields_of
 from spark.silver.column_ledger import DROPPED, PROPERTY, ColumnLedger
 from spark.silver.keyed_batch import SilverRun
-from spark.silver.row_fold import POSITION, FoldPlan
+from spark.silver.row_fold import ABSENT, POSITION, FoldPlan
 from spark.silver.schema_evolution import at_birth, compare_columns, first_ledger
 from spark.silver.silver_table import DELETION_VECTORS_FROM
 from spark.silver.small_tables import reason_against
@@ -242,7 +242,7 @@ def newest_changes(table: SmallTable, silver_run: SilverRun, tail: BronzeTail, d
     changes = changes if again is None else task_merge.without_keys(changes, late_keys, spec.keys)
     folded, carried = _fold_changes(changes, spec, from_start=before is None)
     schema = lake_schema(batch.fields)
-    rows = task_merge.fill_from_table(delta, spec, folded.cast(schema.append(folded.schema.field("absent"))), limit)
+    rows = task_merge.fill_from_table(delta, spec, folded.cast(schema.append(folded.schema.field(ABSENT))), limit)
     figures = {**_FIGURES, "carried_keys": carried}
     if again is None:
         return ChangedRows(_mark_deleted(rows, spec), np.empty(0, np.int64), batch.truncated, figures)
@@ -264,22 +264,22 @@ def _fold_again(batch: NewRecords, silver_run: SilverRun, late_keys: pa.Table, l
     folded, _ = _fold_changes(own, spec, from_start=True)
     if spec.deletes == "soft":
         # Of a row that nobody has seen there is nothing to keep.
-        return folded.filter(pc.is_null(folded["absent"])).drop_columns("absent")
+        return folded.filter(pc.is_null(folded[ABSENT])).drop_columns(ABSENT)
     gone = task_merge.without_keys(late_keys, folded, keys)
     nothing = {name: pa.nulls(gone.num_rows, gone.schema.field(name).type) for name in gone.column_names if name not in keys}
     nothing |= {POSITION: pa.array([""] * gone.num_rows), "_cdc_op": pa.array(["d"] * gone.num_rows)}
     deletes = pa.table({name: nothing.get(name, gone[name]) for name in folded.column_names})
-    return pa.concat_tables([folded, deletes.cast(folded.schema)]).drop_columns("absent")
+    return pa.concat_tables([folded, deletes.cast(folded.schema)]).drop_columns(ABSENT)
 
 
 def _fold_changes(changes: pa.Table, spec: SilverSpec, *, from_start: bool) -> tuple[pa.Table, int]:
     """One change per key, which may still lack what the table has, and of how many keys the newest event was a part."""
     names = [column.name for column in spec.columns]
     deleted = pc.equal(changes["_cdc_op"], "d").fill_null(False)
-    if changes["absent"].null_count == changes.num_rows and not (spec.deletes == "soft" and pc.any(deleted).as_py()):
-        return row_fold.newest_rows(changes, spec.keys).select([*names, *META, "absent"]), 0
-    plan, by_slot = FoldPlan.of(spec), {slot(i): name for i, name in enumerate(names)}
-    events = changes.select([*names, *META, "absent"]).rename_columns([*by_slot, *META, "absent"])
+    if changes[ABSENT].null_count == changes.num_rows and not (spec.deletes == "soft" and pc.any(deleted).as_py()):
+        return row_fold.newest_rows(changes, spec.keys).select([*names, *META, ABSENT]), 0
+    plan, by_slot = FoldPlan.of(spec), {slot(i): name for i, name in enumerate(names)} | {"absent": ABSENT}
+    events = changes.select([*names, *META, ABSENT]).rename_columns([*map(slot, range(len(names))), *META, "absent"])
     events = events.append_column("offset", pa.array(np.zeros(events.num_rows, np.int64)))
     events = events.append_column("problem", pa.nulls(events.num_rows, row_fold.PROBLEM_TYPE))
     carried = int(row_fold.are_parts(row_fold.newest_rows(events, plan.keys), plan).sum())
@@ -287,7 +287,7 @@ def _fold_changes(changes: pa.Table, spec: SilverSpec, *, from_start: bool) -> t
     leave_any(pc.is_valid(events["problem"]), "an event that lacks values which no event before it has")
     folded = row_fold.fold_per_key(events, plan)
     return folded.rename_columns([by_slot.get(name, name) for name in folded.column_names]).select(
-        [*names, *META, "absent"]
+        [*names, *META, ABSENT]
     ), carried
 
 
@@ -301,7 +301,7 @@ def new_rows(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> Chan
     truncated = batch.truncated != (before.truncated if before else None)
     leave_first({"an event comes late": batch.late.num_rows, "a TRUNCATE of a table without a key": truncated})
     refuse_all_but_inserts(batch.records, table.committed.of_table(silver_run.spec.table), before)
-    rows = _decode(batch.records, silver_run.spec, batch.fields).drop_columns("absent").cast(lake_schema(batch.fields))
+    rows = _decode(batch.records, silver_run.spec, batch.fields).drop_columns(ABSENT).cast(lake_schema(batch.fields))
     return ChangedRows(rows, np.empty(0, np.int64), batch.truncated, _FIGURES)
 
 

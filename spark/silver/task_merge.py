@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from spark.errors import LeftToSparkError
 from spark.events.arrow_records import leave_first
-from spark.silver.row_fold import POSITION, lacks
+from spark.silver.row_fold import ABSENT, POSITION, lacks
 from spark.silver.silver_table import columns_with_bounds
 from spark.silver.typed_changes import slot
 from spark.specs import DELETED, SilverSpec
@@ -191,29 +191,21 @@ def without_keys(rows: pa.Table, chosen: pa.Table, keys: Sequence[str]) -> pa.Ta
 
 
 def fill_from_table(table: Any, spec: SilverSpec, changes: pa.Table, truncated: str | None) -> pa.Table:
-    """The changes without `absent`: what it lists has the values of the row with the key, as the opened `table` has it.
+    """The changes without ABSENT: what it lists has the values of the row with the key, as the opened `table` has it.
 
     Rows below `truncated` are gone, and one that is marked as deleted completes its delete only. A delete of no row is left out.
 
     Raises:
         LeftToSparkError: there is no such row.
     """
-    numbers = np.flatnonzero(pc.is_valid(changes["absent"]).to_numpy())
+    numbers = np.flatnonzero(pc.is_valid(changes[ABSENT]).to_numpy())
     if not len(numbers):
-        return changes.drop_columns("absent")
+        return changes.drop_columns(ABSENT)
     if table is None:
-        return changes.filter(pc.is_null(changes["absent"])).drop_columns("absent")
+        return changes.filter(pc.is_null(changes[ABSENT])).drop_columns(ABSENT)
     lacking = changes.take(pa.array(numbers))
-    folder, live, missing = open_folder(spec.path), read_live_table(spec.path, table.version()), lacks(lacking)
-    matches = find_matches(folder, list(live.files.values()), read_masks(table), lacking, spec.keys)
-    if truncated is not None:
-        matches = [match.select(~_are_below(folder, match.file, truncated)[match.rows]) for match in matches]
-    is_delete = pc.equal(lacking["_cdc_op"], "d").to_numpy()
-    if spec.deletes == "soft":
-        mark = pa.schema([pa.field(DELETED, pa.bool_())])
-        marks = [read_rows(folder, match.file, None, mark)[DELETED].take(pa.array(match.rows)) for match in matches]
-        stays = [pc.invert(gone.fill_null(False)).to_numpy() for gone in marks]
-        matches = [match.select(is_delete[match.changes] | there) for match, there in zip(matches, stays, strict=True)]
+    folder, missing, is_delete = open_folder(spec.path), lacks(lacking[ABSENT]), pc.equal(lacking["_cdc_op"], "d").to_numpy()
+    matches = _rows_to_fill_from(table, spec, lacking, truncated)
     has_row = np.isin(np.arange(len(numbers)), [number for match in matches for number in match.changes])
     leave_first({"an event that lacks values of a row which the table does not have": not (has_row | is_delete).all()})
     names = {slot(i): column.name for i, column in enumerate(spec.columns)}
@@ -232,7 +224,20 @@ def fill_from_table(table: Any, spec: SilverSpec, changes: pa.Table, truncated: 
         changes = changes.set_column(changes.schema.get_field_index(column), schema.field(column), both.take(pa.array(taken)))
     kept = np.ones(changes.num_rows, bool)
     kept[numbers[~has_row]] = False
-    return changes.filter(pa.array(kept)).drop_columns("absent")
+    return changes.filter(pa.array(kept)).drop_columns(ABSENT)
+
+
+def _rows_to_fill_from(table: Any, spec: SilverSpec, lacking: pa.Table, truncated: str | None) -> list[FileMatches]:
+    folder, live = open_folder(spec.path), read_live_table(spec.path, table.version())
+    matches = find_matches(folder, list(live.files.values()), read_masks(table), lacking, spec.keys)
+    if truncated is not None:
+        matches = [match.select(~_are_below(folder, match.file, truncated)[match.rows]) for match in matches]
+    if spec.deletes == "soft":
+        is_delete, mark = pc.equal(lacking["_cdc_op"], "d").to_numpy(), pa.schema([pa.field(DELETED, pa.bool_())])
+        marks = [read_rows(folder, match.file, None, mark)[DELETED].take(pa.array(match.rows)) for match in matches]
+        stays = [pc.invert(gone.fill_null(False)).to_numpy() for gone in marks]
+        matches = [match.select(is_delete[match.changes] | there) for match, there in zip(matches, stays, strict=True)]
+    return matches
 
 
 def _are_below(folder: LakeFolder, file: AddFile, truncated: str) -> np.ndarray:

@@ -34,6 +34,8 @@ COLUMNS = (
     Column("b", "text[]"),
     Column("c", "integer[]"),
     Column("d", "bytea"),
+    Column("absent", "text"),
+    Column("offset", "integer"),
 )
 OWN = "a marker of this table"
 HEADER = {UNCHANGED_HEADER: OWN}
@@ -57,6 +59,7 @@ class Play:
         key = self.chosen.randrange(12)
         row = {"id": key, "n": place, "a": self.chosen.choice(["x", GAP[:3], None]), "b": self.chosen.choice([["p"], [], None])}
         row |= {"c": self.chosen.choice([[1, 2], None]), "d": self.chosen.choice(["AAE=", None])}
+        row |= {"absent": "a word", "offset": place}
         before = self.rows.get(key)
         if self.chosen.random() < 0.02:
             self.rows.clear()
@@ -146,7 +149,7 @@ def test_the_table_ends_as_the_source(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_part_without_its_row_is_left(tmp_path: Path) -> None:
     """In the batch and in the table: Spark's fold sets it aside."""
-    whole = {"id": 1, "n": 1, "a": "x", "b": None, "c": None, "d": None}
+    whole = {"id": 1, "n": 1, "a": "x", "b": None, "c": None, "d": None, "absent": None, "offset": 1}
     part = replace(event(1, {**whole, "a": GAPS["a"]}, op="u"), headers=HEADER)
     alone, beside = Play(tmp_path / "alone", 0), Play(tmp_path / "beside", 0)
     alone.send(part)
@@ -160,7 +163,7 @@ def test_a_part_without_its_row_is_left(tmp_path: Path) -> None:
 
 
 def test_what_a_truncate_does_is_declared(tmp_path: Path) -> None:
-    row = {"id": 1, "n": 1, "a": "x", "b": None, "c": None, "d": None}
+    row = {"id": 1, "n": 1, "a": "x", "b": None, "c": None, "d": None, "absent": None, "offset": 1}
     for mode in ("apply", "ignore", "halt"):
         play = Play(tmp_path / mode, 0)
         play.spec = replace(play.spec, truncate=mode)
