@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.errors import BronzeExpiredError, LeftToSparkError, quantity
-from spark.events.arrow_records import bronze_schema, keep_rows
+from spark.events.arrow_records import bronze_schema, keep_rows, leave_first
 from spark.events.envelope import envelope
 from spark.events.positions import connector
 from spark.specs import SilverSpec
@@ -31,8 +31,9 @@ from spark.table.commit_history import fold_history, read_property
 from spark.table.commit_metadata import Committed, Folded, fold
 from spark.table.log_reader import commit_file
 from spark.table.needed_versions import FLOOR, KIND, Floor, parse_floors
+from spark.table.snapshot import read_live_table
 from spark.table.spark_plans import any_of
-from spark.table.table_folder import open_folder
+from spark.table.table_folder import LakeFolder, open_folder
 
 
 def rows_in_log(session: SparkSession, spec: SilverSpec, version: int) -> DataFrame:
@@ -262,13 +263,7 @@ class BronzeTail:
             raise LeftToSparkError(f"{quantity(self._version - self._after, 'version')} of bronze to be read")
         names = [commit_file(version) for version in range(self._after + 1, self._version + 1)]
         files = [file for added in self._folder.map(self._files_of, names) for file in added]
-        if not files:
-            return bronze_schema(COLUMNS).empty_table()
-        try:
-            dataset = ds.dataset(files, format="parquet", filesystem=self._folder.filesystem)
-            return dataset.to_table(columns=list(COLUMNS), filter=ds.field("table").isin(list(self._tables)))
-        except (OSError, pa.ArrowInvalid) as error:
-            raise LeftToSparkError(f"a file of bronze is not to be read here: {error}") from error
+        return _read_files(self._folder, files, self._tables)
 
     def _files_of(self, commit: str) -> list[str]:
         try:
@@ -280,6 +275,32 @@ class BronzeTail:
         if any("remove" in action and action["remove"].get("dataChange", True) for action in actions):
             raise LeftToSparkError(f"rows were taken out of bronze by {commit}")
         return [unquote(a["add"]["path"]) for a in actions if "add" in a and a["add"].get("dataChange", True)]
+
+
+def read_all_records(path: str, table: str, version: int) -> pa.Table:
+    """Every record of the table at a version, in COLUMNS.
+
+    Raises:
+        LeftToSparkError: some have been given to the backup, or the log has a form that is not read here.
+    """
+    live = read_live_table(path, version)
+    floors = parse_floors((live.metadata.get("configuration") or {}).get(FLOOR))
+    reasons = {
+        "records of the table are with the backup": any(floor.table == table for floor in floors.values()),
+        "bronze has deletion vectors": any(file.get("deletionVector") for file in live.files.values()),
+    }
+    leave_first(reasons)
+    return _read_files(open_folder(path), [unquote(file) for file in live.files], [table])
+
+
+def _read_files(folder: LakeFolder, files: Sequence[str], tables: Sequence[str]) -> pa.Table:
+    if not files:
+        return bronze_schema(COLUMNS).empty_table()
+    try:
+        dataset = ds.dataset(list(files), format="parquet", filesystem=folder.filesystem)
+        return dataset.to_table(columns=list(COLUMNS), filter=ds.field("table").isin(list(tables)))
+    except (OSError, pa.ArrowInvalid) as error:
+        raise LeftToSparkError(f"a file of bronze is not to be read here: {error}") from error
 
 
 def _is_maintenance(actions: Sequence[dict[str, Any]]) -> bool:
