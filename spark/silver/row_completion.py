@@ -18,6 +18,7 @@ from spark.bronze.change_log import events_from, highest_gone
 from spark.silver import key_changes, quarantine_table
 from spark.silver.keyed_batch import Newest, SilverRun, is_late, part_of_row, set_aside
 from spark.silver.newest_event import FACTS, POSITION, after_truncate, fold_per_key, mark_problems, not_of_keys, of_keys
+from spark.silver.row_fold import WITHOUT_REST
 from spark.silver.silver_table import keeps_deleted_rows
 from spark.silver.typed_changes import AFTER_PROBLEM, MOVED, NO_ROW, key_slots, problem_value
 from spark.specs import DELETED, META, SilverSpec
@@ -94,12 +95,8 @@ def parts_without_row(
     events = of_keys(seen.where(sf.col("problem").isNull()), changed, spec)
     blocked = of_keys(events, changed.where(sf.col("hole").isNotNull()), spec)
     orphans = of_keys(events, changed.where(sf.col("hole").isNull()), spec)
-    why = sf.lit("the event holds a part of its row, {}; ALTER TABLE ... REPLICA IDENTITY FULL sends whole rows")
-    no_row = sf.replace(why, sf.lit("{}"), sf.lit("and the table has no such row"))
-    hole = sf.replace(why, sf.lit("{}"), sf.lit("and an earlier record of its key is in quarantine"))
-    return kept, orphans.withColumn("problem", problem_value(NO_ROW, no_row)).unionByName(
-        blocked.withColumn("problem", problem_value(AFTER_PROBLEM, hole))
-    )
+    no_row, hole = (problem_value(name, sf.lit(WITHOUT_REST[name])) for name in (NO_ROW, AFTER_PROBLEM))
+    return kept, orphans.withColumn("problem", no_row).unionByName(blocked.withColumn("problem", hole))
 
 
 def _same(keys: list[str]) -> list:

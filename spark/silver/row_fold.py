@@ -29,19 +29,24 @@ BEHIND = "~"
 _OFFSET_PART = 1 + NUMBER_WIDTH
 _NUMBERS = pa.list_(pa.int32())
 PROBLEM_TYPE = pa.struct([(name, pa.string()) for name in ("error_class", "column", "message")])
+_HINT = "ALTER TABLE ... REPLICA IDENTITY FULL sends whole rows"
+WITHOUT_REST = {
+    NO_ROW: f"the event holds a part of its row, and there is no such row; {_HINT}",
+    AFTER_PROBLEM: f"the event holds a part of its row, and an earlier record of its key is in quarantine; {_HINT}",
+}
+"""Why a part cannot be folded, by the problem's class: the same whether the batch tells it or the table."""
 _MOVED = "the row has a new key, and what it was under the old one is not known; ALTER TABLE ... REPLICA IDENTITY FULL"
 
 
 @dataclass(frozen=True)
 class FoldPlan:
-    """What of a table's spec decides the fold. `keys` and `rest` are slots, `names` the columns' own in the order of the slots.
+    """What of a table's spec decides the fold. `keys` and `rest` are slots.
 
     `tracked` are the slots whose changes make a version in a history.
     """
 
     keys: tuple[str, ...]
     rest: tuple[str, ...]
-    names: tuple[str, ...]
     keeps_deleted: bool = False
     partial: bool = False
     tracked: tuple[str, ...] = ()
@@ -51,8 +56,7 @@ class FoldPlan:
         """Of a table with this spec."""
         keys = key_slots(spec)
         rest = [slot(i) for i in range(len(spec.columns)) if slot(i) not in keys]
-        names = tuple(column.name for column in spec.columns)
-        return cls(tuple(keys), tuple(rest), names, spec.deletes == "soft", spec.partial, tuple(tracked))
+        return cls(tuple(keys), tuple(rest), spec.deletes == "soft", spec.partial, tuple(tracked))
 
 
 @dataclass(frozen=True)
@@ -188,17 +192,9 @@ def mark_problems(events: pa.Table, plan: FoldPlan, *, from_start: bool) -> pa.T
     ranks = text_ranks(rows["place"])
     behind_hole = is_part & (hole >= 0) & ((base < 0) | (ranks[hole] >= ranks[base]))
     no_row = is_part & ~behind_hole & np.where(base < 0, from_start, operations[base] == "d")
-    return _with_problems(rows, plan, {AFTER_PROBLEM: behind_hole, NO_ROW: no_row}).drop_columns("place")
-
-
-def _with_problems(rows: pa.Table, plan: FoldPlan, masks: dict[str, np.ndarray]) -> pa.Table:
-    messages = dict[int, tuple[str, str]]()
-    for error_class, mask in masks.items():
-        for row in np.flatnonzero(mask):
-            names = ", ".join(plan.names[number] for number in rows["absent"][int(row)].as_py())
-            why = f"the event has no value for {names}; ALTER TABLE ... REPLICA IDENTITY FULL sends whole rows"
-            messages[int(row)] = error_class, why
-    return _put_problems(rows, messages)
+    messages = {int(row): (AFTER_PROBLEM, WITHOUT_REST[AFTER_PROBLEM]) for row in np.flatnonzero(behind_hole)}
+    messages |= {int(row): (NO_ROW, WITHOUT_REST[NO_ROW]) for row in np.flatnonzero(no_row)}
+    return _put_problems(rows, messages).drop_columns("place")
 
 
 def _put_problems(rows: pa.Table, messages: Mapping[int, tuple[str, str]]) -> pa.Table:
