@@ -26,10 +26,10 @@ from cdc_assets.cli.progress import console, status
 from cdc_assets.cli.verdict_lines import is_red, print_verdicts
 from cdc_assets.clients.delta_log import silver_rows
 from cdc_assets.clients.platform import Platform
+from cdc_assets.defs.check_specs import MANIFEST_PARITY, RECONCILED, RECORD_PARITY
 from cdc_assets.defs.instance_runs import root_message, step_failures
 from cdc_assets.defs.ledger_assets import keys_without_ledger
 from cdc_assets.defs.overall_jobs import TRANSPORT_JOB, VOLUMETRY_JOB
-from cdc_assets.defs.volumetry_checks import check_name
 from cdc_assets.proof.caught_up import Awaited, Behind, wait_caught_up
 from cdc_assets.proof.chain_verdicts import (
     NOT_RUN,
@@ -242,8 +242,8 @@ def line_of(
 ) -> Line:
     """What the checks of one table say. `silver_rows`: by silver's own log, where no check compares them with a source's."""
     figures = {
-        layer: outcomes.get((names.asset_key(layer, source, table), check))
-        for layer, check in ((layer, check_name(layer)) for layer in ("bronze", "silver", "backup"))
+        spec.layer: outcomes.get((names.asset_key(spec.layer, source, table), spec.name))
+        for spec in (RECORD_PARITY, RECONCILED, MANIFEST_PARITY)
     }
     compared = source.asked is not None
     return Line(

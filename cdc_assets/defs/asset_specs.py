@@ -34,11 +34,6 @@ def asset_key(layer: str, source: BaseSource, table: Table | None = None) -> dg.
     return dg.AssetKey(names.asset_key(layer, source, table))
 
 
-def key_of_check(name: str, layer: str, source: BaseSource, table: Table | None = None) -> dg.AssetCheckKey:
-    """The check of that name on such an asset."""
-    return dg.AssetCheckKey(asset_key(layer, source, table), name)
-
-
 # A node of the graph shows the last part of its key only: the kinds tell bronze/…/city from silver/…/city.
 KINDS: Mapping[str, set[str]] = {
     "connector": {"debezium", "kafkaconnect"},
@@ -98,6 +93,19 @@ def table_spec(layer: str, source: BaseSource, table: Table) -> dg.AssetSpec:
         tags={"layer": layer, "source": source.name, "table": names.table_name(table)},
         skippable=True,
         metadata=_metadata(layer, source, table),
+    )
+
+
+def source_asset_spec(layer: str, source: BaseSource, behind: str, description: str) -> dg.AssetSpec:
+    """An asset about all tables of the source: its cuts, its drill, its maintenance. It is behind a layer of each table."""
+    return dg.AssetSpec(
+        asset_key(layer, source),
+        deps=[asset_key(behind, source, table) for table in source.tables],
+        description=description,
+        group_name=source.name,
+        kinds={"delta"},
+        owners=source.owners,
+        tags={"layer": layer, "source": source.name},
     )
 
 

@@ -5,7 +5,7 @@ beside the lake and compares it with silver: its check is red when the rows diff
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -14,13 +14,13 @@ from cdc_assets.chain.bronze_append import take_out_copies
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.table_concurrency import each_table, table_lock
-from cdc_assets.defs.asset_specs import asset_key, key_of_check
-from cdc_assets.defs.asset_steps import TableMetadata, table_step
+from cdc_assets.defs.asset_specs import source_asset_spec
+from cdc_assets.defs.asset_steps import CheckRun, TableMetadata, check_step, table_step
 from cdc_assets.defs.check_results import check_result
+from cdc_assets.defs.check_specs import DRILLED
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CdcAssetsError
-from cdc_assets.registry.field_types import format_duration
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
@@ -102,15 +102,8 @@ def _keep_platform(context: dg.AssetExecutionContext, platform: Platform, source
 
 def build_drill_asset(source: BaseSource) -> dg.AssetsDefinition:
     """One asset per source that declares a drill; it only reads the lake's tables."""
-    spec = dg.AssetSpec(
-        asset_key(names.DRILL, source),
-        deps=[asset_key("backup", source, table) for table in source.tables],
-        description=f"Restores the backup of {source.name} beside its lake, and compares it with silver.",
-        group_name=source.name,
-        kinds={"delta"},
-        owners=source.owners,
-        tags={"layer": names.DRILL, "source": source.name},
-    )
+    description = f"Restores the backup of {source.name} beside its lake, and compares it with silver."
+    spec = source_asset_spec(names.DRILL, source, "backup", description)
 
     @dg.multi_asset(specs=[spec], name=names.op_name("drill", source), can_subset=False)
     def drill(context: dg.AssetExecutionContext, platform: PlatformResource) -> dg.MaterializeResult:
@@ -139,36 +132,22 @@ def _drill_row(table: dict[str, Any]) -> dict[str, str | int | float | bool]:
     return {**table, "version": -1 if table["version"] is None else table["version"]}
 
 
-DRILLED = "drilled"
+@check_step("drilled", DRILLED)
+def drilled_check(run: CheckRun[None]) -> Iterator[dg.AssetCheckResult]:
+    """What it looks at is the note of the last drill; a source that never had one warns."""
+    from cdc_assets.recovery.drill import last_drill
 
-
-def key_of_drilled(source: BaseSource) -> dg.AssetCheckKey:
-    """The key of the source's check."""
-    return key_of_check(DRILLED, names.DRILL, source)
-
-
-def build_drilled_check(source: BaseSource) -> dg.AssetChecksDefinition:
-    """One check per source that declares a drill; what it looks at is the note of the last one."""
-    if source.drill is None:
-        raise ValueError(f"source {source.name} declares no drill")
-    key, oldest = key_of_drilled(source), source.drill.oldest
-    description = f"The backup was restored within {format_duration(oldest)}, and is what silver holds."
-    spec = dg.AssetCheckSpec(DRILLED, asset=key.asset_key, description=description, blocking=True)
-
-    @dg.multi_asset_check(name=names.op_name("drilled", source), specs=[spec])
-    def check(platform: PlatformResource) -> dg.AssetCheckResult:
-        from cdc_assets.recovery.drill import last_drill
-
-        last = last_drill(platform.lake, source)
-        if last is None:
-            sentence = f"there was no drill yet: cdc drill {source.name}"
-            return check_result(key, False, sentence, {}, severity=dg.AssetCheckSeverity.WARN)
-        age = time.time() - last.at
-        wrong = [f"{table.table}: {table.sentence}" for table in last.tables if not table.is_equal]
-        if age > oldest.total_seconds():
-            wrong.append(f"the last drill was at {last.moment}: cdc drill {source.name}")
-        sentence = f"{quantity(sum(table.rows for table in last.tables), 'row')} equal at {last.moment}"
-        metadata = {"cdc/age_hours": round(age / 3600, 2), "cdc/minutes": round(last.seconds / 60, 2), "cdc/bytes": last.bytes}
-        return check_result(key, not wrong, "; ".join(wrong) or sentence, metadata)
-
-    return check
+    source, key = run.chain.source, DRILLED.key(run.chain.source)
+    assert source.drill is not None
+    last = last_drill(run.chain.platform.lake, source)
+    if last is None:
+        sentence = f"there was no drill yet: cdc drill {source.name}"
+        yield check_result(key, False, sentence, {}, severity=dg.AssetCheckSeverity.WARN)
+        return
+    age = time.time() - last.at
+    wrong = [f"{table.table}: {table.sentence}" for table in last.tables if not table.is_equal]
+    if age > source.drill.oldest.total_seconds():
+        wrong.append(f"the last drill was at {last.moment}: cdc drill {source.name}")
+    sentence = f"{quantity(sum(table.rows for table in last.tables), 'row')} equal at {last.moment}"
+    metadata = {"cdc/age_hours": round(age / 3600, 2), "cdc/minutes": round(last.seconds / 60, 2), "cdc/bytes": last.bytes}
+    yield check_result(key, not wrong, "; ".join(wrong) or sentence, metadata)

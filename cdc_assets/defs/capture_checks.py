@@ -5,10 +5,10 @@ Flow is red where a connector runs and changes do not become events. A table who
 loss is repaired where `topics: {on_gap: resnapshot}` says so.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, TypeGuard
+from typing import Any
 
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
@@ -16,13 +16,12 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from cdc_assets.capture.incarnations.server_verdict import note_server
 from cdc_assets.capture.mirror_losses import MirrorState, mirror_states, plan, repair
 from cdc_assets.capture.preflight.inspection import Finding, Report, preflight
-from cdc_assets.capture.preflight.table_models import CHECK, findings, reads_statements
+from cdc_assets.capture.preflight.table_models import findings
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.asset_specs import key_of_check
-from cdc_assets.defs.asset_steps import Checks, table_checks
+from cdc_assets.defs.asset_steps import CheckRun, check_step
 from cdc_assets.defs.check_results import Evidence, check_result, of_error
-from cdc_assets.defs.platform_resource import PlatformResource
+from cdc_assets.defs.check_specs import EVENTS_FLOW, NOTHING_LOST, PREFLIGHT, TABLE_MODEL
 from cdc_assets.proof.capture_flow import Flow, Witness, measure_flow
 from cdc_assets.proof.unsent_changes import UnsentChanges, read_unsent_changes
 from cdc_assets.registry import names
@@ -32,32 +31,14 @@ from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
 
-PREFLIGHT = "preflight"
 
-
-def preflight_key(source: CapturedSource) -> dg.AssetCheckKey:
-    """The key of the source's check."""
-    return key_of_check(PREFLIGHT, "connector", source)
-
-
-def build_preflight_check(source: CapturedSource) -> dg.AssetChecksDefinition:
-    """One check per source.
-
-    A slot that will be lost is a failure of tomorrow, so warnings are shown as such; the retained log is a figure over time.
-    """
-    key = preflight_key(source)
-    spec = dg.AssetCheckSpec(
-        PREFLIGHT, asset=key.asset_key, description="The source allows capture, and keeps the log for it.", blocking=True
-    )
-
-    @dg.multi_asset_check(name=names.op_name("preflight", source), specs=[spec])
-    def check(platform: PlatformResource) -> dg.AssetCheckResult:
-        report = preflight(Chain(platform, source))
-        if any(f.check == "incarnation" and f.level != "fail" for f in report.findings):
-            note_server(Chain(platform, source))
-        return preflight_result(source, report)
-
-    return check
+@check_step("preflight", PREFLIGHT)
+def preflight_check(run: CheckRun[None]) -> Iterator[dg.AssetCheckResult]:
+    """Preflight again: a slot that will be lost is a failure of tomorrow, so it warns. The retained log is a figure over time."""
+    report = preflight(run.captured)
+    if any(finding.check == "incarnation" and finding.level != "fail" for finding in report.findings):
+        note_server(run.captured)
+    yield preflight_result(run.captured.source, report)
 
 
 def preflight_result(source: CapturedSource, report: Report) -> dg.AssetCheckResult:
@@ -79,44 +60,24 @@ def preflight_result(source: CapturedSource, report: Report) -> dg.AssetCheckRes
     }
     stopping = [f for f in report.failures if source.asked or f.check not in ("reachable", "refused")]
     severity = dg.AssetCheckSeverity.ERROR if stopping else dg.AssetCheckSeverity.WARN
-    return check_result(preflight_key(source), not bad, text, metadata, severity=severity)
+    return check_result(PREFLIGHT.key(source), not bad, text, metadata, severity=severity)
 
 
-FLOW = "events_flow"
 BASELINE = "cdc/baseline"
 NONE_SILENT = "cdc/none_silent"
 _LOOK_BACK = 5
 _NOT_ANSWERED = (DatabaseError, MissingSecretError)
 
 
-def has_flow_check(source: BaseSource) -> TypeGuard[CapturedSource]:
-    """Whether the source can be asked what has changed: PostgreSQL by its counters, MariaDB and MySQL by their binlog."""
-    return kind_of(source).witness is not None
-
-
-def flow_key(source: CapturedSource) -> dg.AssetCheckKey:
-    """The check's key, on the asset of the source's connector."""
-    return key_of_check(FLOW, "connector", source)
-
-
-def build_flow_check(source: CapturedSource) -> dg.AssetChecksDefinition:
-    """One check per source."""
-    key = flow_key(source)
-
-    @dg.asset_check(
-        asset=key.asset_key,
-        name=FLOW,
-        blocking=True,
-        description="Every table that changes at the source is captured and has events, and no change of rows is in the log "
-        "without one. The source says itself what changes.",
-    )
-    def events_flow(context: dg.AssetCheckExecutionContext, platform: PlatformResource) -> dg.AssetCheckResult:
-        previous = newest_baseline(context.instance, key)
-        log = _read_log(Chain(platform, source), previous)
-        flow = _measurement(Chain(platform, source), previous)
-        return check_result(key, *with_unsent(of_flow(flow), source, log), severity=severity_of(source, flow, log))
-
-    return events_flow
+@check_step("events_flow", EVENTS_FLOW)
+def flow_check(run: CheckRun[None]) -> Iterator[dg.AssetCheckResult]:
+    """Whether changes become events: of every table since the last check, and of the log where it has some without an event."""
+    chain, key = run.captured, EVENTS_FLOW.key(run.chain.source)
+    previous = newest_baseline(run.context.instance, key)
+    # Before the marker is awaited, which does not come through where the connector has stopped at such a change.
+    log = _read_log(chain, previous)
+    flow = _measurement(chain, previous)
+    yield check_result(key, *with_unsent(of_flow(flow), chain.source, log), severity=severity_of(chain.source, flow, log))
 
 
 @dataclass(frozen=True)
@@ -138,7 +99,6 @@ def severity_of(source: CapturedSource, found: Flow | CdcAssetsError, log: LogRe
 
 
 def _read_log(chain: Chain[CapturedSource], previous: Any) -> LogReading:
-    """Before the marker is awaited, which does not come through where the connector has stopped at such a change."""
     try:
         kept = read_unsent_changes(chain.source.name)
     except CdcAssetsError as error:
@@ -223,35 +183,21 @@ def with_unsent(flow: Evidence, source: CapturedSource, log: LogReading) -> Evid
     return passed and not texts, "; ".join(texts if texts and passed else [*texts, sentence]), metadata
 
 
-def has_models(source: BaseSource) -> TypeGuard[CapturedSource]:
-    """Whether its connector reads DDL by its text: MariaDB's and MySQL's."""
-    return reads_statements(source) is not None
-
-
-def model_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
-    """The key of the table's check."""
-    return key_of_check(CHECK, "silver", source, table)
-
-
-def build_model_checks(source: CapturedSource) -> dg.AssetChecksDefinition:
-    """One subsettable step for all tables of the source.
-
-    Debezium reads a table's rows by the columns that the server has. The check is red as long as it does not; silver folds
+@check_step("table_model", TABLE_MODEL)
+def model_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    """Debezium reads a table's rows by the columns that the server has. The check is red as long as it does not; silver folds
     nothing of the table then (cdc_assets.chain.silver_fold). It warns where that cannot be told yet.
     """
-    checks = {model_key(source, table): table for table in source.tables}
-
-    @table_checks("table_model", source, checks, "Debezium reads the table's rows by the columns that the server has.")
-    def table_model(_: dg.AssetCheckExecutionContext, platform: Platform, wanted: Checks) -> Iterator[dg.AssetCheckResult]:
-        yield from model_results(source, wanted, findings(Chain(platform, source), [table.id for table in wanted.values()]))
-
-    return table_model
+    tables = [table.id for table in run.selected.values()]
+    yield from model_results(run.captured.source, run.selected, findings(run.captured, tables))
 
 
-def model_results(source: CapturedSource, wanted: Checks, found: Iterator[Finding]) -> Iterator[dg.AssetCheckResult]:
+def model_results(
+    source: CapturedSource, checks: Mapping[dg.AssetCheckKey, Table], rules: Iterator[Finding]
+) -> Iterator[dg.AssetCheckResult]:
     """A finding about the server is one of each table; a table that nothing is known of yet passes with these words."""
-    by_subject = {finding.subject: finding for finding in found}
-    for key, table in wanted.items():
+    by_subject = {finding.subject: finding for finding in rules}
+    for key, table in checks.items():
         finding = by_subject.get(str(table.id)) or by_subject.get("server")
         if finding is None:
             yield check_result(key, True, f"source {source.name} has no schema history yet, or no such table", {})
@@ -261,33 +207,17 @@ def model_results(source: CapturedSource, wanted: Checks, found: Iterator[Findin
         yield check_result(key, finding.level == "ok", finding.message + mend, {}, severity=severity)
 
 
-MIRROR = "nothing_lost"
-
-
-def mirror_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
-    """The key of the table's check."""
-    return key_of_check(MIRROR, "mirror", source, table)
-
-
-def build_mirror_checks(source: BaseSource) -> dg.AssetChecksDefinition:
-    """One subsettable step for all tables of the source.
-
-    The mirror check: nothing that the core cluster held was lost on its way into the lake's, and nothing is about to be.
-    """
-    checks = {mirror_key(source, table): table for table in source.tables}
-    description = "No record, and no whole topic, was removed before MirrorMaker had copied it."
-
-    @table_checks("mirrors", source, checks, description)
-    def mirrors(context: dg.AssetCheckExecutionContext, platform: Platform, wanted: Checks) -> Iterator[dg.AssetCheckResult]:
-        states = {state.table: state for state in mirror_states(Chain(platform, source))}
-        for key, table in wanted.items():
-            state = states[names.table_name(table)]
-            if state.repair and source.topics.on_gap == "resnapshot":
-                yield _repair(key, platform, source, state, context.log.info)
-            else:
-                yield _result(key, state)
-
-    return mirrors
+@check_step("mirrors", NOTHING_LOST)
+def mirror_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    """Nothing that the core cluster held was lost on its way into the lake's, and nothing is about to be."""
+    platform, source = run.chain.platform, run.chain.source
+    states = {state.table: state for state in mirror_states(run.chain)}
+    for key, table in run.selected.items():
+        state = states[names.table_name(table)]
+        if state.repair and source.topics.on_gap == "resnapshot":
+            yield _repair(key, platform, source, state, run.context.log.info)
+        else:
+            yield _result(key, state)
 
 
 def _repair(

@@ -22,8 +22,9 @@ from cdc_assets.clients.delta_log import silver_rows
 from cdc_assets.clients.platform import Platform
 from cdc_assets.defs.asset_specs import Event, asset_key, change_event, silver_version, version_in
 from cdc_assets.defs.check_results import evaluation_of
+from cdc_assets.defs.check_specs import FRESH
 from cdc_assets.defs.instance_runs import last_materializations
-from cdc_assets.defs.schema_and_fresh_checks import fresh_key, fresh_result, last_updates
+from cdc_assets.defs.schema_and_fresh_checks import fresh_result, last_updates
 from cdc_assets.registry import names
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.source_settings import Batching
@@ -174,7 +175,7 @@ def rest_events(
 ) -> list[Event]:
     """What is to be told of the source's silver tables at the look `late`."""
     tables = [t for t in source.tables if names.table_name(t) in {*resting, *late.since}]
-    keys = {fresh_key(source, table): table for table in tables}
+    keys = {FRESH.key(source, table): table for table in tables}
     last = last_materializations(instance, [key.asset_key for key in keys])
     check_records = instance.event_log_storage.get_latest_asset_check_execution_by_key([*keys]) if keys else {}
     events: list[Event] = []

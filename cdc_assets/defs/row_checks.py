@@ -22,12 +22,11 @@ import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from cdc_assets.chain.quarantine import QuarantinedRecord, quarantine_records
-from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs import check_results
-from cdc_assets.defs.asset_specs import key_of_check
-from cdc_assets.defs.asset_steps import Checks, table_checks
+from cdc_assets.defs.asset_steps import CheckRun, check_step
 from cdc_assets.defs.check_results import Evidence, check_result, evaluation_of, shorten
+from cdc_assets.defs.check_specs import HISTORY_RECONCILED, QUARANTINE_EMPTY, RECONCILED_IN_STEPS
 from cdc_assets.proof import compared_slices, history_proof
 from cdc_assets.proof.chain_verdicts import AT_KEY, PART_KEY, POSITION_KEY, RowsCompared, of_metadata
 from cdc_assets.proof.compared_slices import Share, share_at
@@ -129,46 +128,20 @@ def rows_result(
     return check_result(key, passed, sentence, metadata, severity=severity)
 
 
-RECONCILED = "reconciled"
-_TWO_STEP_DESCRIPTION = (
-    "Every row of silver = the source's row, in two steps. Suspects are read again until confirmed or cleared."
-)
+@check_step("rows", RECONCILED_IN_STEPS)
+def rows_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    """Rows of a source without an exact moment, each table or a share of it, and again what was found wrong before."""
+    source, tables = run.chain.source, list(run.selected.values())
+    shares, method = _shares(source, tables), ComparisonMethod(two_step=True)
+    results = compare_rows(run.chain, tables, ComparisonScope(shares, method=method))
+    by_name = {names.table_name(table): table for table in tables}
 
+    def compare(name: str, part: Share) -> TableResult:
+        return compare_rows(run.chain, [by_name[name]], ComparisonScope({name: part}, method=method))[name]
 
-def has_rows_check(source: BaseSource) -> bool:
-    """Whether rows of a source without an exact moment are compared on a rhythm, declared or once a day."""
-    return bool(source.rows_tables)
-
-
-def rows_keys(source: BaseSource) -> list[dg.AssetCheckKey]:
-    """The check's keys, one per table that is compared, on silver's assets."""
-    return [key_of_check(RECONCILED, "silver", source, table) for table in source.rows_tables]
-
-
-def build_rows_checks(source: BaseSource) -> dg.AssetChecksDefinition:
-    """One subsettable step for all tables of the source."""
-    checks = dict(zip(rows_keys(source), source.rows_tables, strict=True))
-
-    def fails(table: Table) -> bool:
-        return source.reconciliation_of(table).on_difference == "fail"
-
-    @table_checks("rows", source, checks, _TWO_STEP_DESCRIPTION, blocking=fails)
-    def rows(context: dg.AssetCheckExecutionContext, platform: Platform, wanted: Checks) -> Iterator[dg.AssetCheckResult]:
-        shares, method = _shares(source, list(wanted.values())), ComparisonMethod(two_step=True)
-        results = compare_rows(Chain(platform, source), list(wanted.values()), ComparisonScope(shares, method=method))
-        by_name = {names.table_name(table): table for table in wanted.values()}
-        results = compared_slices.with_earlier(
-            source.name,
-            shares,
-            results,
-            lambda name, part: compare_rows(
-                Chain(platform, source), [by_name[name]], ComparisonScope({name: part}, method=method)
-            )[name],
-        )
-        for key, table in wanted.items():
-            yield rows_result(context.instance, key, source, table, results[names.table_name(table)])
-
-    return rows
+    results = compared_slices.with_earlier(source.name, shares, results, compare)
+    for key, table in run.selected.items():
+        yield rows_result(run.context.instance, key, source, table, results[names.table_name(table)])
 
 
 def _shares(source: BaseSource, tables: Sequence[Table]) -> dict[str, Share]:
@@ -183,35 +156,18 @@ def _shares(source: BaseSource, tables: Sequence[Table]) -> dict[str, Share]:
     return shares
 
 
-HISTORY_RECONCILED = "history_reconciled"
-_HISTORY_DESCRIPTION = "All versions of every row are those that bronze makes. The current versions are silver's rows."
 _SHOWN = 100
 
 
-def tables_with_history(source: BaseSource) -> list[Table]:
-    """The tables of the source that keep all versions."""
-    return [table for table in source.tables if history_proof.has_history(table)]
-
-
-def history_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
-    """The key of the check of one table."""
-    return key_of_check(HISTORY_RECONCILED, "silver", source, table)
-
-
-def build_history_checks(source: BaseSource) -> dg.AssetChecksDefinition:
-    """One subsettable step for all histories of the source; they are proven one after the other."""
-    checks = {history_key(source, table): table for table in tables_with_history(source)}
-
-    @table_checks("histories", source, checks, _HISTORY_DESCRIPTION, blocking=lambda _: False)
-    def proofs(_: dg.AssetCheckExecutionContext, platform: Platform, wanted: Checks) -> Iterator[dg.AssetCheckResult]:
-        results = _prove(Chain(platform, source), list(wanted.values()))
-        for key, table in wanted.items():
-            result = results[names.table_name(table)]
-            fails = source.reconciliation_of(table).on_difference == "fail" and result.verdict == DIFFERENT
-            severity = dg.AssetCheckSeverity.ERROR if fails else dg.AssetCheckSeverity.WARN
-            yield check_result(key, *of_history(result), severity=severity)
-
-    return proofs
+@check_step("histories", HISTORY_RECONCILED)
+def history_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    """Histories are proven one after the other; only a difference is red, and only where it is declared to fail."""
+    results = _prove(run.chain, list(run.selected.values()))
+    for key, table in run.selected.items():
+        result = results[names.table_name(table)]
+        fails = run.chain.source.reconciliation_of(table).on_difference == "fail" and result.verdict == DIFFERENT
+        severity = dg.AssetCheckSeverity.ERROR if fails else dg.AssetCheckSeverity.WARN
+        yield check_result(key, *of_history(result), severity=severity)
 
 
 def _prove(chain: Chain[BaseSource], tables: Sequence[Table]) -> dict[str, HistoryResult]:
@@ -258,30 +214,21 @@ def _record(difference: HistoryDifference) -> dg.TableRecord:
     )
 
 
-QUARANTINE_EMPTY = "quarantine_empty"
-
-
-def quarantine_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
-    """The key of the table's check."""
-    return key_of_check(QUARANTINE_EMPTY, "silver", source, table)
-
-
 def quarantine_evaluation(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckEvaluation:
     """What the check says of one table now, for who reports it beside the check's own step: whoever has set a record aside."""
+    return evaluation_of(_quarantine_result(lake, source, table))
+
+
+@check_step("quarantine", QUARANTINE_EMPTY)
+def quarantine_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    """Of each table what quarantine holds of it now."""
+    for table in run.selected.values():
+        yield _quarantine_result(run.chain.platform.lake, run.chain.source, table)
+
+
+def _quarantine_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckResult:
     records = quarantine_records(lake, source, table)
-    return evaluation_of(check_result(quarantine_key(source, table), *quarantine_evidence(source, table, records)))
-
-
-def build_quarantine_checks(source: BaseSource) -> dg.AssetChecksDefinition:
-    """One subsettable step for all tables of the source."""
-    checks = {quarantine_key(source, table): table for table in source.tables}
-
-    @table_checks("quarantine", source, checks, "No record of the table is in quarantine.")
-    def quarantine(_: dg.AssetCheckExecutionContext, platform: Platform, wanted: Checks) -> Iterator[dg.AssetCheckResult]:
-        for key, table in wanted.items():
-            yield check_result(key, *quarantine_evidence(source, table, quarantine_records(platform.lake, source, table)))
-
-    return quarantine
+    return check_result(QUARANTINE_EMPTY.key(source, table), *quarantine_evidence(source, table, records))
 
 
 def quarantine_evidence(source: BaseSource, table: Table, records: list[QuarantinedRecord]) -> tuple[bool, str, dict[str, Any]]:

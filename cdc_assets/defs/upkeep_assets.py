@@ -5,14 +5,17 @@ can be read no longer. Maintenance makes small files one, takes out gone rows, o
 epochs of the backup; its check is red when tables grow worse faster than it mends them.
 """
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.asset_specs import asset_key, key_of_check
+from cdc_assets.defs.asset_specs import source_asset_spec
+from cdc_assets.defs.asset_steps import CheckRun, check_step
 from cdc_assets.defs.check_results import check_result
+from cdc_assets.defs.check_specs import CUTS_KEPT, MAINTAINED
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry import names
 from cdc_assets.registry.source_declaration import BaseSource
@@ -26,15 +29,8 @@ if TYPE_CHECKING:
 
 def build_cut_asset(source: BaseSource) -> dg.AssetsDefinition:
     """One asset per source that declares `cuts`; materializing it makes one and keeps it."""
-    spec = dg.AssetSpec(
-        asset_key(names.CUT, source),
-        deps=[asset_key("silver", source, table) for table in source.tables],
-        description=f"A consistent cut of all tables of {source.name}: a Delta version of each, complete up to one transaction.",
-        group_name=source.name,
-        kinds={"delta"},
-        owners=source.owners,
-        tags={"layer": names.CUT, "source": source.name},
-    )
+    description = f"A consistent cut of all tables of {source.name}: a Delta version of each, complete up to one transaction."
+    spec = source_asset_spec(names.CUT, source, "silver", description)
 
     @dg.multi_asset(specs=[spec], name=names.op_name("cut", source), can_subset=False)
     def cut(context: dg.AssetExecutionContext, platform: PlatformResource) -> dg.MaterializeResult:
@@ -60,35 +56,27 @@ def build_cut_asset(source: BaseSource) -> dg.AssetsDefinition:
     return cut
 
 
-CUTS_KEPT = "cuts_kept"
 _SHOWN = 5
 
 
-def cuts_key(source: BaseSource) -> dg.AssetCheckKey:
-    """The key of the source's check."""
-    return key_of_check(CUTS_KEPT, names.CUT, source)
+@check_step("cuts_kept", CUTS_KEPT)
+def cuts_check(run: CheckRun[None]) -> Iterator[dg.AssetCheckResult]:
+    """What it looks at are logs, in no service."""
+    from cdc_assets.recovery.cut_manifest import read_cuts, what_is_wrong
+
+    lake, source, now = run.chain.platform.lake, run.chain.source, datetime.now(timezone.utc)
+    cuts = read_cuts(lake, source)
+    wrong = list(what_is_wrong(lake, cuts, (source.cuts or Cuts()).every, now))
+    metadata = {"cdc/cuts": len(cuts)}
+    if cuts:
+        metadata["cdc/newest_seconds"] = round((now - cuts[0].made_at).total_seconds())
+    summary = f"{quantity(len(cuts), 'cut')} kept, the newest is {cuts[0].cut}" if cuts else ""
+    yield check_result(CUTS_KEPT.key(source), not wrong, _first_of(wrong) or summary, metadata)
 
 
-def build_cuts_check(source: BaseSource) -> dg.AssetChecksDefinition:
-    """One check per source that declares `cuts`; what it looks at are logs, in no service."""
-    key, declared = cuts_key(source), source.cuts or Cuts()
-    description = "The newest cut is as young as declared, and the kept ones can be read."
-    spec = dg.AssetCheckSpec(CUTS_KEPT, asset=key.asset_key, description=description, blocking=True)
-
-    @dg.multi_asset_check(name=names.op_name("cuts_kept", source), specs=[spec])
-    def check(platform: PlatformResource) -> dg.AssetCheckResult:
-        from cdc_assets.recovery.cut_manifest import read_cuts, what_is_wrong
-
-        cuts, now = read_cuts(platform.lake, source), datetime.now(timezone.utc)
-        wrong = list(what_is_wrong(platform.lake, cuts, declared.every, now))
-        metadata = {"cdc/cuts": len(cuts)}
-        if cuts:
-            metadata["cdc/newest_seconds"] = round((now - cuts[0].made_at).total_seconds())
-        more = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-        summary = f"{quantity(len(cuts), 'cut')} kept, the newest is {cuts[0].cut}" if cuts else ""
-        return check_result(key, not wrong, "; ".join(wrong[:_SHOWN]) + more if wrong else summary, metadata)
-
-    return check
+def _first_of(sentences: Sequence[str]) -> str:
+    more = f", and {len(sentences) - _SHOWN} more" if len(sentences) > _SHOWN else ""
+    return "; ".join(sentences[:_SHOWN]) + more
 
 
 _PLANNED = ("rows", "rewrite_files", "checkpoint", "expire_commits", "remove_files", "remove_bytes")
@@ -97,15 +85,8 @@ _SUMS = ("rows_removed", "files_rewritten", "files_written", "commits_expired", 
 
 def build_maintenance_asset(source: BaseSource) -> dg.AssetsDefinition:
     """One asset per source; its tables are done one after another."""
-    spec = dg.AssetSpec(
-        asset_key(names.MAINTENANCE, source),
-        deps=[asset_key("silver", source, table) for table in source.tables],
-        description=f"Keeps the tables of {source.name} in the lake small and fast.",
-        group_name=source.name,
-        kinds={"delta"},
-        owners=source.owners,
-        tags={"layer": names.MAINTENANCE, "source": source.name},
-    )
+    description = f"Keeps the tables of {source.name} in the lake small and fast."
+    spec = source_asset_spec(names.MAINTENANCE, source, "silver", description)
 
     @dg.multi_asset(specs=[spec], name=names.op_name("maintenance", source), can_subset=False)
     def maintenance(context: dg.AssetExecutionContext, platform: PlatformResource) -> dg.MaterializeResult:
@@ -179,27 +160,17 @@ def _row(name: str, result: "Maintained") -> dict[str, str | int | float | bool]
     return {"table": name, **figures, **did, "kept_from": kept, "given_up": given_up, "seconds": result.seconds}
 
 
-MAINTAINED = "maintained"
 _FIGURES = ("files", "small_files", "bytes", "dead_rows", "commits", "log_bytes")
 
 
-def build_maintained_check(source: BaseSource) -> dg.AssetChecksDefinition:
-    """One check per source; what it looks at are logs, in no service."""
-    key = key_of_check(MAINTAINED, names.MAINTENANCE, source)
-    description = "Files, gone rows and logs of the tables stay small."
-    spec = dg.AssetCheckSpec(MAINTAINED, asset=key.asset_key, description=description, blocking=True)
+@check_step("maintained", MAINTAINED)
+def maintained_check(run: CheckRun[None]) -> Iterator[dg.AssetCheckResult]:
+    """What it looks at are logs, in no service."""
+    from cdc_assets.recovery.maintenance import plan_source, what_is_behind
 
-    @dg.multi_asset_check(name=names.op_name("maintained", source), specs=[spec])
-    def check(platform: PlatformResource) -> dg.AssetCheckResult:
-        from cdc_assets.recovery.maintenance import plan_source, what_is_behind
-
-        plans = {table.name: plan for table, plan in plan_source(Chain(platform, source))}
-        behind = [f"{name}: {sentence}" for name, plan in plans.items() for sentence in what_is_behind(plan)]
-        figures = [plan.figures for plan in plans.values() if plan.figures is not None]
-        metadata = {f"cdc/{name}": sum(getattr(plan_figures, name) for plan_figures in figures) for name in _FIGURES}
-        summary = f"{quantity(len(plans), 'table')} as they should be"
-        more = f", and {len(behind) - _SHOWN} more" if len(behind) > _SHOWN else ""
-        text = "; ".join(behind[:_SHOWN]) + more if behind else summary
-        return check_result(key, not behind, text, metadata)
-
-    return check
+    plans = {table.name: plan for table, plan in plan_source(run.chain)}
+    behind = [f"{name}: {sentence}" for name, plan in plans.items() for sentence in what_is_behind(plan)]
+    figures = [plan.figures for plan in plans.values() if plan.figures is not None]
+    metadata = {f"cdc/{name}": sum(getattr(plan_figures, name) for plan_figures in figures) for name in _FIGURES}
+    text = _first_of(behind) or f"{quantity(len(plans), 'table')} as they should be"
+    yield check_result(MAINTAINED.key(run.chain.source), not behind, text, metadata)

@@ -1,17 +1,7 @@
-"""The volumetry checks of a source, one step per link: one marker and one snapshot of the source serve all its tables.
+"""How the counts of a source are checked, a step per link: one marker and one snapshot of the source serve all its tables.
 
-| asset | check | compares |
-|---|---|---|
-| connector | connector_running | the connector and every task run |
-| bronze | record_parity | committed records: topic = mirror = bronze, by count and digest |
-| silver | reconciled | every row: source = silver, at one position of the source's log (docs/explanation/reconciliation.md) |
-| silver | schema | the table's schema and its changes; red where no run can fold it (schema_and_fresh_checks.py) |
-| backup | manifest_parity | manifests, objects and bronze |
-
-A source of topics has no connector to check, and like one whose database is not asked no rows to compare with.
-
-All are blocking, so that `dagster asset materialize` ends non-zero when one fails; `reconciliation: {on_difference: warn}`
-makes that one a warning.
+The connector and its tasks, records from the topic to bronze, rows of silver with the table's schema, and the backup's objects.
+The rows of these checks stand in `check_specs`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,92 +18,60 @@ from cdc_assets.chain.fold_specs import refusals_now
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs import check_results
-from cdc_assets.defs.asset_specs import key_of_check
+from cdc_assets.defs.asset_steps import CheckRun, check_step
 from cdc_assets.defs.check_results import check_result, previous_tallies
-from cdc_assets.defs.platform_resource import PlatformResource
+from cdc_assets.defs.check_specs import CONNECTOR_RUNNING, MANIFEST_PARITY, RECONCILED, RECORD_PARITY, SCHEMA
 from cdc_assets.defs.row_checks import rows_result
-from cdc_assets.defs.schema_and_fresh_checks import SCHEMA, SCHEMA_DESCRIPTION, schema_key, schema_result
+from cdc_assets.defs.schema_and_fresh_checks import schema_result
 from cdc_assets.proof import compared_slices
+from cdc_assets.proof.compared_slices import Share
 from cdc_assets.proof.comparison_at_cut import ComparisonScope
 from cdc_assets.proof.comparison_choice import compare_as_declared
-from cdc_assets.proof.volumetry import Previous, measure_transport
+from cdc_assets.proof.comparison_result import TableResult
+from cdc_assets.proof.volumetry import measure_transport
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.errors import CdcAssetsError, MissingAddressError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 
-_DESCRIPTIONS = {
-    "connector_running": "The connector and every one of its tasks run.",
-    "record_parity": "Committed records in topic = in mirror = in bronze, counted, with a digest of their order and bytes.",
-    "reconciled": "Every row of silver = the source's row, at one position of the source's log, under live writes.",
-    SCHEMA: SCHEMA_DESCRIPTION,
-    "manifest_parity": "Every manifest's objects are there with size and sha256, without gap, overlap or stray object.",
-}
+
+@check_step("checks_connector", CONNECTOR_RUNNING)
+def connector_check(run: CheckRun[None]) -> Iterator[dg.AssetCheckResult]:
+    """The source's connectors, as Connect has them now."""
+    yield _connector(run.chain)
 
 
-_NAMES = {"connector": "connector_running", "bronze": "record_parity", "silver": "reconciled", "backup": "manifest_parity"}
-
-
-def check_name(layer: str) -> str:
-    """The volumetry check of a layer."""
-    return _NAMES[layer]
-
-
-def check_key(layer: str, source: BaseSource, table: Table | None = None) -> dg.AssetCheckKey:
-    """The key of the volumetry check of one asset."""
-    return key_of_check(check_name(layer), layer, source, table)
-
-
-def build_volumetry_checks(source: BaseSource) -> list[dg.AssetChecksDefinition]:
-    """One subsettable step for each link of the chain that has checks.
-
-    A step with checks of several links is in a cycle with them. Dagster then splits it, and names the parts by the order of
-    a set: another order in each process, so a step that runs in a process of its own ran the checks of another link.
-    """
-    return [_build_step(source, layer, keys) for layer, keys in _keys_by_layer(source).items() if keys]
-
-
-def _keys_by_layer(source: BaseSource) -> dict[str, list[dg.AssetCheckKey]]:
-    compared = [check_key("silver", source, table) for table in source.tables] if source.asked else []
-    return {
-        "connector": [check_key("connector", source)] if source.captured else [],
-        "bronze": [check_key("bronze", source, table) for table in source.tables],
-        "silver": [*compared, *(schema_key(source, table) for table in source.tables)],
-        "backup": [check_key("backup", source, table) for table in source.tables] if source.backup else [],
+@check_step("checks_bronze", RECORD_PARITY)
+def parity_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    """The records of the tables in every link up to bronze, counted on from the last count that was right."""
+    _without_copies(run)
+    previous = {
+        names.table_name(table): tallies
+        for key, table in run.selected.items()
+        if (tallies := previous_tallies(run.context.instance, key)) is not None
     }
+    results = measure_transport(run.chain, list(run.selected.values()), previous=previous)
+    for key, table in run.selected.items():
+        yield check_result(key, *check_results.of_transport(results[names.table_name(table)]))
 
 
-def _build_step(source: BaseSource, layer: str, keys: list[dg.AssetCheckKey]) -> dg.AssetChecksDefinition:
-    warning = {
-        check_key("silver", source, table) for table in source.tables if source.reconciliation_of(table).on_difference == "warn"
-    }
-    specs = [
-        dg.AssetCheckSpec(key.name, asset=key.asset_key, description=_DESCRIPTIONS[key.name], blocking=key not in warning)
-        for key in keys
-    ]
+@check_step("checks_silver", RECONCILED, SCHEMA)
+def silver_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    """The tables' rows by one snapshot of the source, and their schemas by the ledger in each table."""
+    yield from _compare_rows(run)
+    with_schema = run.subjects_of(SCHEMA)
+    refusals = refusals_now(run.chain, with_schema)
+    for table in with_schema:
+        yield schema_result(run.chain.platform.lake, run.chain.source, table, refusals.get(table.id, ""))
 
-    @dg.multi_asset_check(name=names.op_name(f"checks_{layer}", source), specs=specs, can_subset=True)
-    def volumetry(context: dg.AssetCheckExecutionContext, platform: PlatformResource) -> Iterator[dg.AssetCheckResult]:
-        keys = context.selected_asset_check_keys
-        tables = [table for table in source.tables if check_key(layer, source, table) in keys]
-        if layer == "connector":
-            yield _connector(Chain(platform, source))
-        elif layer == "bronze":
-            _without_copies(context, platform, source)
-            yield from _bronze(Chain(platform, source), tables, _previous(context.instance, source, tables))
-        elif layer == "silver":
-            yield from _silver(context.instance, platform, source, tables)
-            of_schema = [table for table in source.tables if schema_key(source, table) in keys]
-            refusals = refusals_now(Chain(platform, source), of_schema)
-            for table in of_schema:
-                yield schema_result(platform.lake, source, table, refusals.get(table.id, ""))
-        else:
-            _without_copies(context, platform, source)
-            # A store is waited for more than worked with.
-            with ThreadPoolExecutor(thread_name_prefix="volumetry") as pool:
-                yield from pool.map(lambda table: _backup(Chain(platform, source), table), tables)
 
-    return volumetry
+@check_step("checks_backup", MANIFEST_PARITY)
+def manifest_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    """The backup of each table, object by object."""
+    _without_copies(run)
+    # A store is waited for more than worked with.
+    with ThreadPoolExecutor(thread_name_prefix="volumetry") as pool:
+        yield from pool.map(lambda table: _backup(run.chain, table), run.selected.values())
 
 
 def _connector(chain: Chain[BaseSource]) -> dg.AssetCheckResult:
@@ -130,7 +88,7 @@ def _connector(chain: Chain[BaseSource]) -> dg.AssetCheckResult:
     if beside:
         sentence, metadata = "; ".join([sentence, *beside]), {**metadata, "cdc/beside": "\n".join(beside)}
     severity = dg.AssetCheckSeverity.WARN if running else dg.AssetCheckSeverity.ERROR
-    return check_result(check_key("connector", chain.source), running and not beside, sentence, metadata, severity=severity)
+    return check_result(CONNECTOR_RUNNING.key(chain.source), running and not beside, sentence, metadata, severity=severity)
 
 
 def _not_as_declared(chain: Chain[BaseSource]) -> list[str]:
@@ -165,52 +123,30 @@ def _not_running(platform: Platform, connectors: Sequence[str]) -> list[str]:
     return sentences
 
 
-def _without_copies(context: dg.AssetCheckExecutionContext, platform: Platform, source: BaseSource) -> None:
+def _without_copies(run: CheckRun[Table]) -> None:
     try:
-        take_out_copies(Chain(platform, source), context.log.warning)
+        take_out_copies(run.chain, run.context.log.warning)
     except CdcAssetsError as error:
         # The check itself tells of the copies then.
-        context.log.warning("%s", error)
+        run.context.log.warning("%s", error)
 
 
-def _previous(instance: dg.DagsterInstance, source: BaseSource, tables: list[Table]) -> Previous:
-    return {
-        names.table_name(table): tallies
-        for table in tables
-        if (tallies := previous_tallies(instance, check_key("bronze", source, table))) is not None
-    }
-
-
-def _bronze(chain: Chain[BaseSource], tables: list[Table], previous: Previous) -> list[dg.AssetCheckResult]:
-    results = measure_transport(chain, tables, previous=previous) if tables else {}
-    return [
-        check_result(check_key("bronze", chain.source, t), *check_results.of_transport(results[names.table_name(t)]))
-        for t in tables
-    ]
-
-
-def _silver(
-    instance: dg.DagsterInstance, platform: Platform, source: BaseSource, tables: list[Table]
-) -> list[dg.AssetCheckResult]:
-    asked_source = source.asked
-    if asked_source is None or not tables:
-        return []
-    parts = compared_slices.slices_now(Chain(platform, asked_source), tables)
-    results = compare_as_declared(Chain(platform, asked_source), tables, ComparisonScope(parts))
-    compared_slices.advance_cursors(asked_source, parts, results)
+def _compare_rows(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    tables, source = run.subjects_of(RECONCILED), run.chain.source.asked
+    if source is None or not tables:
+        return
+    chain = Chain(run.chain.platform, source)
+    slices = compared_slices.slices_now(chain, tables)
+    results = compare_as_declared(chain, tables, ComparisonScope(slices))
+    compared_slices.advance_cursors(source, slices, results)
     by_name = {names.table_name(table): table for table in tables}
-    results = compared_slices.with_earlier(
-        source.name,
-        parts,
-        results,
-        lambda name, part: compare_as_declared(Chain(platform, asked_source), [by_name[name]], ComparisonScope({name: part}))[
-            name
-        ],
-    )
-    return [
-        rows_result(instance, check_key("silver", source, table), source, table, results[names.table_name(table)])
-        for table in tables
-    ]
+
+    def compare(name: str, share: Share) -> TableResult:
+        return compare_as_declared(chain, [by_name[name]], ComparisonScope({name: share}))[name]
+
+    results = compared_slices.with_earlier(source.name, slices, results, compare)
+    for name, table in by_name.items():
+        yield rows_result(run.context.instance, RECONCILED.key(source, table), source, table, results[name])
 
 
 def _backup(chain: Chain[BaseSource], table: Table) -> dg.AssetCheckResult:
@@ -218,7 +154,7 @@ def _backup(chain: Chain[BaseSource], table: Table) -> dg.AssetCheckResult:
     from cdc_assets.backup.verification import verify_backup
 
     assert chain.source.backup is not None
-    key, kept = check_key("backup", chain.source, table), settings.home() / "cache" / "manifests"
+    key, kept = MANIFEST_PARITY.key(chain.source, table), settings.home() / "cache" / "manifests"
     try:
         store = chain.platform.store(chain.source.backup.store)
         short, bronze = names.table_name(table), chain.bronze_path

@@ -12,8 +12,8 @@ import dagster as dg
 import pytest
 
 from cdc_assets.defs import lake_assets, row_checks
+from cdc_assets.defs.check_specs import QUARANTINE_EMPTY
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.defs.row_checks import quarantine_key
 from cdc_assets.registry.source_declaration import Source
 
 
@@ -53,7 +53,7 @@ def test_the_table_is_red_as_soon_as_it_is_folded(tmp_path: Path, monkeypatch: p
         assert dg.materialize(
             [lake_assets.build_silver_assets(source)], instance=instance, resources={"platform": platform}
         ).success
-        keys = [quarantine_key(source, table) for table in source.tables]
+        keys = [*QUARANTINE_EMPTY.keys(source)]
         found = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
     assert [*found] == [keys[0]]
     event = found[keys[0]].event
