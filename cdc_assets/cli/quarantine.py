@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from cdc_assets.chain.quarantine import QuarantinedRecord, QuarantineFilter, quarantine_records
+from cdc_assets.cli.declared_sources import chosen_sources, named_table
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.display_text import visible
-from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 
@@ -166,13 +166,7 @@ def _matching_records(
 
 def _tables(chosen: str | None) -> list[tuple[BaseSource, Table]]:
     name, _, short = (chosen or "").partition("/")
-    sources = {source.name: source for source in load_sources(settings.sources_folder())}
-    if name and name not in sources:
-        raise typer.BadParameter(f"no source {name}; there are: {', '.join(sources)}")
-    picked = [sources[name]] if name else list(sources.values())
+    picked = chosen_sources([name] if name else ())
     if not short:
         return [(source, table) for source in picked for table in source.tables]
-    try:
-        return [(source, source.table(short)) for source in picked]
-    except KeyError as error:
-        raise typer.BadParameter(str(error.args[0])) from None
+    return [(source, named_table(source, short)) for source in picked]

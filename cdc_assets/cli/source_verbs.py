@@ -16,9 +16,11 @@ import typer
 from rich.console import Console
 
 from cdc_assets.capture.onboarding.onboarding_state import Journal, Route
+from cdc_assets.cli.declared_sources import chosen_sources, complete_source, tell_experimental
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.progress import console
-from cdc_assets.cli.verb_frame import chosen_sources, complete_source, group_options, tell_experimental
+from cdc_assets.cli.verb_frame import say, verb
+from cdc_assets.clients.platform import Platform
 from cdc_assets.recovery.removal import GO, STAY, PartsChosen
 from cdc_assets.registry import settings
 from cdc_assets.registry.errors import CdcAssetsError, OnboardingError, RemovalError, RenderError
@@ -43,8 +45,9 @@ class AdoptOptions:
     ours: Annotated[bool, typer.Option("--ours", help=_OURS)] = False
 
 
-@group_options
+@verb()
 def adopt(
+    platform: Platform,
     connector: Annotated[str, typer.Argument(help="A connector of Debezium's on a core's Connect.")],
     chosen: AdoptOptions,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a terminal this is needed.")] = False,
@@ -56,10 +59,9 @@ def adopt(
     The connector is left as it is, and is not restarted. What differs from ours is shown, and declared in the entry.
     """
     from cdc_assets.capture.adoption.adopted_source import look, write
-    from cdc_assets.clients.platform import Platform
 
     adoption = look(
-        Platform(), connector, settings.sources_folder(), source=chosen.source, cluster=chosen.cluster, ours=chosen.ours
+        platform, connector, settings.sources_folder(), source=chosen.source, cluster=chosen.cluster, ours=chosen.ours
     )
     if not is_data(output):
         _print(adoption)
@@ -194,7 +196,6 @@ def print_plan(asked: AskedOnboarding, output: str) -> None:
 
 def _judge(asked: AskedOnboarding, tables: list[str]) -> None:
     from cdc_assets.capture.onboarding import onboarding_run
-    from cdc_assets.clients.platform import Platform
 
     try:
         onboarding_run.judge(Platform(), asked.source, tables, asked.route)
@@ -257,7 +258,6 @@ def offboard(
 
 def _do(asked: AskedOnboarding, *, resume: bool, rollback: bool, dry_run: bool, output: str) -> None:
     from cdc_assets.capture.onboarding import onboarding_run
-    from cdc_assets.clients.platform import Platform
     from cdc_assets.defs.source_chain import take_in_step
 
     source, tables, route = asked.source, asked.tables, asked.route
@@ -323,7 +323,6 @@ def remove(
 
     After a kill, the same command goes on. Exit 1 when the role may not remove something: then the statement is printed.
     """
-    from cdc_assets.clients.platform import Platform
     from cdc_assets.recovery.removal import Removal, find_declaration, plan
     from cdc_assets.recovery.removal import remove as remove_all
 
@@ -341,7 +340,7 @@ def remove(
         _print_plan(f"{source}, declared in {declared.file}", rows)
     if not dry_run and not yes:
         _confirm(f"cdc remove {source} …", "Remove what the plan says?", output)
-    removal = Removal(Platform(), declared, choice, lambda text: print(text, file=sys.stderr, flush=True))
+    removal = Removal(Platform(), declared, choice, say)
     if not dry_run:
         remove_all(removal)
     if is_data(output):

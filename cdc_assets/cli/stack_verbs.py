@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cdc_assets.cli.declared_sources import tell_experimental
 from cdc_assets.cli.progress import Components, console, download_bar
-from cdc_assets.cli.verb_frame import tell_experimental
 from cdc_assets.registry import settings
 from cdc_assets.registry.display_text import visible_lines
 from cdc_assets.registry.errors import CdcAssetsError

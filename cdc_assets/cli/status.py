@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from cdc_assets.cli.declared_sources import chosen_sources, dagster_news
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
-from cdc_assets.cli.verb_frame import chosen_sources, dagster_news
 from cdc_assets.cli.verdict_lines import print_verdicts
 from cdc_assets.clients.dagster_answers import DagsterAnswers
 from cdc_assets.clients.platform import Platform
