@@ -124,7 +124,6 @@ def _show_addresses(found: Mapping[str, RegistryFile]) -> None:
 
 
 def _confirm_files(found: Mapping[str, RegistryFile], *, asks: bool) -> None:
-    """Raises BadParameter where nobody can be asked."""
     if not any(file.changes for file in found.values()):
         return
     if not (asks and sys.stdin.isatty()):

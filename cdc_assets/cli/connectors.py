@@ -20,14 +20,13 @@ from ruamel.yaml.error import YAMLError
 
 from cdc_assets.cli.declared_sources import (
     EVERY_SOURCE,
-    OneSource,
     Sources,
     chosen_sources,
     complete_connector,
     tell_experimental,
 )
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
-from cdc_assets.cli.verb_frame import report_errors, say, verb
+from cdc_assets.cli.verb_frame import OneChain, report_errors, say, verb
 from cdc_assets.clients.connector_states import SourceOffset
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
@@ -191,7 +190,7 @@ def _restart_spark(*, dry_run: bool) -> None:
 
     home = Home(settings.home())
     state = read_state(home) if supervisor_pid(home) else None
-    pid = next((each.pid for each in state.components if each.name == SPARK), None) if state else None
+    pid = next((component.pid for component in state.components if component.name == SPARK), None) if state else None
     if pid is None:
         raise SparkRunError(f"the stack in {home.root} runs no Spark: ./cdc status; a server of yours is restarted where it runs")
     if not dry_run:
@@ -225,7 +224,7 @@ def resume(platform: Platform, connectors: Connectors, dry_run: DryRunOfVerb = F
 
 
 def _refuse_other(platform: Platform, name: str) -> None:
-    """A declared connector does not go on from an offset of another server; one that cannot be asked is told."""
+    # A declared connector does not go on from an offset of another server; one that cannot be asked is told.
     from cdc_assets.capture.incarnations.server_verdict import refuse_other
     from cdc_assets.registry import names
     from cdc_assets.registry.errors import IncarnationError
@@ -247,7 +246,7 @@ def stop(platform: Platform, connectors: Connectors, dry_run: DryRunOfVerb = Fal
 
 
 def _refuse_of_git(name: str, word: str) -> None:
-    """State is declared in a manifest; a registry that cannot be read stands in nobody's way."""
+    # State is declared in a manifest; a registry that cannot be read stands in nobody's way.
     from cdc_assets.capture.connectors.connector_inventory import refuse_write_of
     from cdc_assets.registry.errors import RegistryError
 
@@ -299,8 +298,7 @@ _WHERE = "Only these rows: a condition in the database's SQL, the same for each 
 
 @verb()
 def snapshot(
-    platform: Platform,
-    source: OneSource,
+    chain: OneChain,
     tables: Annotated[list[str], typer.Argument(help="The tables, as in the database or in the lake.")],
     where: Annotated[str, typer.Option("--where", help=_WHERE)] = "",
     blocking: Annotated[
@@ -315,11 +313,12 @@ def snapshot(
     """
     from cdc_assets.capture.onboarding.snapshot_again import Reading, judge, read_again, refuse_kind, steps, work_of
 
+    source = chain.source
     tell_experimental([source])
     chosen = _registry_names(source, tables)
     refuse_kind(source)
     reading = Reading(chosen, "blocking" if blocking else "incremental", where.strip())
-    snapshot_work = work_of(platform, source.name, reading, say)
+    snapshot_work = work_of(chain.platform, source.name, reading, say)
     answer = {"source": source.name, "tables": list(chosen), "way": reading.way, "where": reading.where, "dry_run": dry_run}
     if dry_run:
         judge(snapshot_work, reading.where)

@@ -42,7 +42,7 @@ def chosen_sources(chosen: Sequence[str] = ()) -> list[BaseSource]:
     return [source for name, source in sources.items() if not chosen or name in chosen]
 
 
-def named_table(source: BaseSource, name: str) -> Table:
+def table_of(source: BaseSource, name: str) -> Table:
     """The table of that name, as in the registry or in the lake.
 
     Raises:
@@ -74,7 +74,6 @@ def complete_topic(incomplete: str) -> list[str]:
     return [name for name in topics if name.startswith(incomplete)]
 
 
-OneSource = Annotated[BaseSource, typer.Argument(help="The source's name in the registry.", autocompletion=complete_source)]
 Sources = Annotated[ChosenSources, typer.Argument(help="Sources; default all.", autocompletion=complete_source)]
 EVERY_SOURCE = ChosenSources()
 

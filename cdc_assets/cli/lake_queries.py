@@ -24,15 +24,13 @@ import typer
 from cdc_assets.cli.declared_sources import (
     EVERY_SOURCE,
     ChosenSources,
-    OneSource,
     chosen_sources,
     complete_source,
     complete_topic,
 )
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows, to_json
-from cdc_assets.cli.verb_frame import say, verb
+from cdc_assets.cli.verb_frame import OneChain, say, verb
 from cdc_assets.clients.platform import Platform
-from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import settings
 from cdc_assets.registry.display_text import visible
 from cdc_assets.registry.errors import LakeSqlError
@@ -131,7 +129,7 @@ def _register(tables: list[Any], platform: Any, output: SqlFormat, *, show_sensi
 
 
 def _keep_names(choice: SqlOptions) -> None:
-    """Until the next of these commands, a server of the stack gets the names again when it starts: its catalog is in memory."""
+    # Until the next of these commands, a server of the stack gets the names again when it starts: its catalog is in memory.
     from cdc_assets.reading.spark_catalog import forget_names, keep_names
     from cdc_assets.stack.component_plan import external_addresses
     from cdc_assets.stack.home import Home
@@ -196,7 +194,7 @@ def _print_answer_rows(columns: Any, rows: Any, output: SqlFormat, *, narrow: An
 
 @verb(lake=True)
 def now(
-    source: OneSource,
+    chain: OneChain,
     table: Annotated[str, typer.Argument(help="As in the registry or in the lake.")],
     where: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Only rows with this value; may be given again.")
@@ -212,7 +210,7 @@ def now(
 
     from cdc_assets.reading.silver_now import now as table_now
 
-    current = replace(table_now(source.name, table), where=dict(map(_condition, where or ())))
+    current = replace(table_now(chain.source.name, table), where=dict(map(_condition, where or ())))
     rows = _current_rows(current, limit)
     columns = [name for name in (rows[0] if rows else ()) if not name.startswith("_cdc_")]
     print_rows(rows[:limit], output, narrow=columns)
@@ -295,7 +293,7 @@ def peek(
 
 
 def _print_record(record: Any, output: Format) -> None:
-    """A line of text or of JSON for each record, or a document of YAML: one that follows has no end."""
+    # A line of text or of JSON for each record, or a document of YAML: one that follows has no end.
     if output is Format.json:
         print(to_json(record.to_json()), flush=True)
     elif is_data(output):
@@ -353,8 +351,7 @@ def show(
 @cut_app.command()
 @verb(failure=2, lake=True)
 def make(
-    platform: Platform,
-    source: OneSource,
+    chain: OneChain,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would begin with, and do nothing.")] = False,
     output: Output = Format.text,
 ) -> None:
@@ -362,9 +359,9 @@ def make(
     from cdc_assets.recovery.consistent_cut import make_cut, plan_cut
 
     if dry_run:
-        print_rows(list(plan_cut(Chain(platform, source))), output, narrow=_PLANNED)
+        print_rows(list(plan_cut(chain)), output, narrow=_PLANNED)
         return
-    made = make_cut(Chain(platform, source), say)
+    made = make_cut(chain, say)
     for name in made.forgotten:
         print(f"{name} is kept no longer", file=sys.stderr)
     _print_cut(made.manifest, output)

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from cdc_assets.cli.declared_sources import chosen_sources, complete_source, named_table
+from cdc_assets.cli.declared_sources import chosen_sources, complete_source, table_of
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.progress import console as told
 from cdc_assets.cli.verb_frame import verb
@@ -88,7 +88,7 @@ def ledger(
 
 
 def _since(last: str | None, window: Window) -> datetime | None:
-    """The begin of the window that it falls into: a window is shown with all of its events, or not at all."""
+    # The begin of the window that it falls into: a window is shown with all of its events, or not at all.
     if last is None:
         return None
     try:
@@ -113,7 +113,7 @@ def _table(chosen: str) -> tuple[BaseSource, Table]:
     sources = {source.name: source for source in chosen_sources()}
     name, dot, short = chosen.replace("/", ".", 1).partition(".")
     if dot and name in sources:
-        return sources[name], named_table(sources[name], short)
+        return sources[name], table_of(sources[name], short)
     matches = [(source, t) for source in sources.values() for t in source.tables if chosen in (names.table_name(t), t.name)]
     if len(matches) == 1:
         return matches[0]

@@ -20,7 +20,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 from rich.text import Text
 
-from cdc_assets.cli.declared_sources import chosen_sources, named_table, tell_experimental
+from cdc_assets.cli.declared_sources import chosen_sources, table_of, tell_experimental
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.verb_frame import verb
 from cdc_assets.clients.platform import Platform
@@ -159,7 +159,6 @@ def _check_method(asked: _Asked, sources: Sequence[BaseSource]) -> None:
 
 
 def _prove_source(chain: Chain[BaseSource], tables: list[Table], asked: _Asked) -> list[TableResult]:
-    """Rows, healed where that is asked for, and then histories, which are proven against them."""
     compare = partial(_compare_source, chain, asked=asked)
     results = compare(tables)
     if asked.heal:
@@ -172,7 +171,7 @@ def _prove_source(chain: Chain[BaseSource], tables: list[Table], asked: _Asked) 
 
 
 def _compare_source(chain: Chain[BaseSource], tables: Sequence[Table], *, asked: _Asked) -> dict[str, TableResult]:
-    """What stands before a whole source is the result of each of its tables: the other sources are compared."""
+    # What stands before a whole source is the result of each of its tables: the other sources are compared.
     slices = dict.fromkeys([names.table_name(t) for t in tables], asked.share)
     try:
         return compare_rows(chain, tables, ComparisonScope(slices, asked.timeout, asked.method))
@@ -280,7 +279,7 @@ def _selection(chosen: list[str]) -> list[tuple[BaseSource, list[Table]]]:
     for text in chosen or exact:
         name, _, short = text.replace("/", ".", 1).partition(".")
         (source,) = chosen_sources([name])
-        tables = [named_table(source, short)] if short else list(source.tables)
+        tables = [table_of(source, short)] if short else list(source.tables)
         tables_of_source = picked.setdefault(name, [])
         tables_of_source += [t for t in tables if t not in tables_of_source]
     return [(source, picked[name]) for name, source in sources.items() if name in picked]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc_assets.cli.declared_sources import OneSource, chosen_sources, complete_source, complete_topic, named_table
+from cdc_assets.cli.declared_sources import chosen_sources, complete_source, complete_topic, table_of
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
-from cdc_assets.cli.verb_frame import say, verb
+from cdc_assets.cli.verb_frame import OneChain, say, verb
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 
@@ -50,8 +50,7 @@ def mirror(
 @app.command("bronze")
 @verb()
 def bronze(
-    platform: Platform,
-    source: OneSource,
+    chain: OneChain,
     table: Annotated[
         str | None, typer.Argument(help="The table, as in the database or in the lake; all of the source without.")
     ] = None,
@@ -71,13 +70,14 @@ def bronze(
     """
     from cdc_assets.chain.table_reload import ask_source, plan_reloads, reload_bronze
 
-    tables = list(source.tables) if table is None else [named_table(source, table)]
-    plans = plan_reloads(Chain(platform, source), tables, anew=anew)
+    source = chain.source
+    tables = list(source.tables) if table is None else [table_of(source, table)]
+    plans = plan_reloads(chain, tables, anew=anew)
     epochs = {plan.topic: plan.epoch for plan in plans}
     if to_reload := [plan for plan in plans if plan.wanted]:
         asked_source = ask_source(source, to_reload[0].gap or to_reload[0].topic)
         if not dry_run:
-            epochs |= reload_bronze(Chain(platform, asked_source), to_reload, say)
+            epochs |= reload_bronze(Chain(chain.platform, asked_source), to_reload, say)
     if is_data(output):
         reloaded = [_reload_document(source, plan, epochs[plan.topic], dry_run=dry_run) for plan in plans]
         print_document(reloaded if table is None else reloaded[0], output)
@@ -89,10 +89,10 @@ def bronze(
 @app.command("model")
 @verb()
 def model(
-    platform: Platform,
     source: Annotated[
         str, typer.Argument(help="The source's name in the registry, or its connector's.", autocompletion=complete_source)
     ],
+    platform: Platform,
     tables: Annotated[
         list[str] | None, typer.Argument(metavar="[TABLE]...", help="Tables that are read again in any case.")
     ] = None,
@@ -106,7 +106,7 @@ def model(
     from cdc_assets.chain.model_repair import plan_repair, repair_models
 
     declared = _with_binlog(source)
-    chosen_tables = [named_table(declared, name) for name in tables or ()]
+    chosen_tables = [table_of(declared, name) for name in tables or ()]
     if dry_run:
         done = plan_repair(Chain(platform, declared), chosen_tables)
     else:
@@ -169,8 +169,7 @@ def _reload_document(source: BaseSource, plan: TableReload, epoch: int, *, dry_r
 @app.command("source")
 @verb()
 def source(
-    platform: Platform,
-    source: OneSource,
+    chain: OneChain,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
     output: Output = Format.text,
 ) -> None:
@@ -180,17 +179,18 @@ def source(
     from cdc_assets.registry.errors import IncarnationError
     from cdc_assets.registry.kinds import kind_of
 
-    name, asked_source = source.name, source.captured
+    name, asked_source = chain.source.name, chain.source.captured
     if asked_source is None or kind_of(asked_source).incarnation is None:
         raise IncarnationError(
             f"source {name} is no PostgreSQL, MariaDB or MySQL database: its incarnations are not told "
             "(docs/explanation/incarnations.md)"
         )
-    place_verdict = verdict(Chain(platform, asked_source))
+    captured = Chain(chain.platform, asked_source)
+    place_verdict = verdict(captured)
     other = place_verdict.kind == "other"
     epochs = {}
     if other and not dry_run:
-        epochs = dict(open_epoch(Chain(platform, asked_source), place_verdict.reason, say))
+        epochs = dict(open_epoch(captured, place_verdict.reason, say))
     if is_data(output):
         steps = list(STEPS.values()) if other else []
         print_document({"source": name, **asdict(place_verdict), "steps": steps, "epochs": epochs}, output)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_assets.cli.declared_sources import EVERY_SOURCE, ChosenSources, OneSource, complete_source
+from cdc_assets.cli.declared_sources import EVERY_SOURCE, ChosenSources, complete_source
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows
 from cdc_assets.cli.progress import console
-from cdc_assets.cli.verb_frame import say, verb
+from cdc_assets.cli.verb_frame import OneChain, say, verb
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names, settings
@@ -130,8 +130,7 @@ class RestoreOptions:
 
 @verb(failure=2, lake=True)
 def restore(
-    platform: Platform,
-    source: OneSource,
+    chain: OneChain,
     tables: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]…", help="By short name; all without.")] = None,
     choice: RestoreOptions = RestoreOptions(),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what there is to restore, and change nothing.")] = False,
@@ -145,7 +144,6 @@ def restore(
     from cdc_assets.recovery.restored_bronze import plan_bronze
     from cdc_assets.recovery.restored_source import RestoreWish, make_request
 
-    chain = Chain(platform, source)
     if choice.is_of_clusters:
         if tables or choice.is_of_rows or choice.past:
             raise typer.BadParameter(
@@ -158,7 +156,7 @@ def restore(
         return
     wish = RestoreWish(tuple(tables or ()), choice.into, choice.to, choice.skip_damaged, choice.wanted)
     request = make_request(chain, wish)
-    rows = plan_bronze(request) if dry_run else _restore(platform, request, needs_spark=choice.into is not None)
+    rows = plan_bronze(request) if dry_run else _restore(chain.platform, request, needs_spark=choice.into is not None)
     print_rows([request.row_of(row) for row in rows], output, narrow=_SHOWN_RESTORED)
     for sentence in (sentence for row in rows for sentence in row.damage):
         print(f"damaged: {sentence}", file=sys.stderr)
@@ -184,7 +182,7 @@ def _bring_back(chain: Chain[BaseSource], tables: list[str], choice: RestoreOpti
 
 
 def _restore(platform: Platform, request: RestoreRequest, *, needs_spark: bool) -> list[RestoredTable]:
-    """Into the lake itself without Spark as well: the runs of the source make silver when they go on."""
+    # Into the lake itself without Spark as well: the runs of the source make silver when they go on.
     from cdc_assets.recovery.restored_bronze import restore_bronze
     from cdc_assets.recovery.restored_source import restore_source
 

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc_assets.cli.declared_sources import OneSource
-from cdc_assets.cli.verb_frame import verb
+from cdc_assets.cli.verb_frame import OneChain, verb
 from cdc_assets.clients.platform import Platform
-from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import settings
 from spark.errors import quantity
 
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 def spec(
     platform: Platform,
     job: Annotated[str, typer.Argument(help="bronze, silver, history, ledger or stream")],
-    source: OneSource,
+    chain: OneChain,
     table: Annotated[str | None, typer.Argument(help="As in the registry or in the lake; default: all, or the only one.")] = None,
 ) -> None:
     """Print what the asset would run now; secrets are only referred to. Exit 1 where there is nothing to run."""
@@ -35,7 +33,7 @@ def spec(
 
     if job not in next_specs.JOBS:
         raise typer.BadParameter(f"no job {job!r}; there are: {', '.join(next_specs.JOBS)}")
-    chain, tables = Chain(platform, source), _tables(source, table)
+    tables = _tables(chain.source, table)
     if job == "bronze":
         bronze, jobs = next_specs.next_bronze(chain, tables)
         if jobs > 1:
@@ -46,7 +44,7 @@ def spec(
     elif job == "stream":
         print(next_specs.next_stream(chain, tables).to_json())
     elif len(tables) > 1:
-        raise typer.BadParameter(f"which table of {source.name}? {', '.join(t.name for t in tables)}")
+        raise typer.BadParameter(f"which table of {chain.source.name}? {', '.join(t.name for t in tables)}")
     else:
         build = next_specs.next_silver if job == "silver" else next_specs.next_history
         print(build(chain, tables[0]).to_json())

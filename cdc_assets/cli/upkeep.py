@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_assets.cli.declared_sources import OneSource, chosen_sources, complete_source, named_table
+from cdc_assets.cli.declared_sources import chosen_sources, complete_source, table_of
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows
-from cdc_assets.cli.verb_frame import say, verb
+from cdc_assets.cli.verb_frame import OneChain, say, verb
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry.source_declaration import BaseSource
@@ -122,7 +122,6 @@ def oldest_kept(found: MaintenancePlan | Maintained) -> str:
 
 
 def _maintenance_sentence(done: Maintained) -> str:
-    """What was done, for those who wait."""
     made = f"{quantity(done.files_rewritten, 'file')} made {done.files_written}" if done.files_rewritten else ""
     gone = {"row": done.rows_removed, "commit": done.commits_expired, "file": done.files_removed}
     removed = ", ".join(quantity(count, what) for what, count in gone.items() if count)
@@ -152,8 +151,7 @@ class ReplayOptions:
 
 @verb(lake=True)
 def replay(
-    platform: Platform,
-    source: OneSource,
+    chain: OneChain,
     table: Annotated[str, typer.Argument(help="As in the registry or in the lake.")],
     wanted: ReplayOptions,
     undo: Annotated[bool, typer.Option("--undo", help="Take the newest replay back.")] = False,
@@ -169,7 +167,7 @@ def replay(
     in_time = wanted.since or wanted.until
     if (wanted.keys and in_time) or (undo and (wanted.keys or in_time or wanted.as_new)):
         raise typer.BadParameter("--keys, --from with --to, and --undo do not go together")
-    chain, chosen = Chain(platform, source), named_table(source, table)
+    chosen = table_of(chain.source, table)
     if undo:
         _undo(chain, chosen, dry_run, output)
         return
@@ -216,7 +214,6 @@ def _print_answer(answer: dict[str, Any], *, dry_run: bool) -> None:
 
 
 def _example_sentence(example: dict[str, Any]) -> str:
-    """An example: `changed id=1: note broken -> x`."""
     key = ", ".join(f"{name}={value}" for name, value in example["key"].items())
     was, now = example["was"], example["now"]
     if was and now:

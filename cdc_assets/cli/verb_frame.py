@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
 from functools import wraps
-from typing import Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
 import typer
 
-from cdc_assets.cli.declared_sources import ChosenSources, chosen_sources
+from cdc_assets.cli.declared_sources import ChosenSources, chosen_sources, complete_source
 from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import settings
 from cdc_assets.registry.errors import ON_PURPOSE
 from cdc_assets.registry.source_declaration import BaseSource
@@ -32,7 +33,7 @@ _PLATFORM = Platform
 def verb(*, failure: int = 1, lake: bool = False) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
     """Make a function a verb: typer's view of it is made of the types of its parameters.
 
-    * `BaseSource` is shown as the name of a source, `ChosenSources` as names: without any all sources.
+    * A `Chain` is shown as the name of its source, `ChosenSources` as names: without any all sources.
     * `Platform` is not shown: it is opened.
     * A dataclass stands for its fields: each is an option, at the parameter's place.
 
@@ -42,7 +43,7 @@ def verb(*, failure: int = 1, lake: bool = False) -> Callable[[Callable[..., Ans
 
     def decorate(command: Callable[..., Answer]) -> Callable[..., Answer]:
         hints = get_type_hints(command, include_extras=True)
-        parameters = list(_shown_parameters(command, hints))
+        parameters = list(_typer_parameters(command, hints))
         signature = inspect.Signature(parameters)
 
         @wraps(command)
@@ -62,20 +63,25 @@ def verb(*, failure: int = 1, lake: bool = False) -> Callable[[Callable[..., Ans
     return decorate
 
 
+OneChain = Annotated[Chain[BaseSource], typer.Argument(help="The source's name in the registry.", autocompletion=complete_source)]
+"""The named source on its platform."""
+_SOURCE = "source"
+
+
 def _type_of(hint: Any) -> Any:
-    return getattr(hint, "__origin__", hint) if hasattr(hint, "__metadata__") else hint
+    return get_origin(hint.__origin__) or hint.__origin__ if hasattr(hint, "__metadata__") else hint
 
 
-def _shown_parameters(command: Callable[..., Any], hints: dict[str, Any]) -> Iterator[inspect.Parameter]:
-    shown_types = {BaseSource: str, ChosenSources: list[str] | None}
+def _typer_parameters(command: Callable[..., Any], hints: dict[str, Any]) -> Iterator[inspect.Parameter]:
     for parameter in inspect.signature(command).parameters.values():
         hint = hints[parameter.name]
         kind = _type_of(hint)
         if kind is _PLATFORM:
             continue
-        if kind in shown_types:
-            default = None if kind is ChosenSources else parameter.default
-            yield parameter.replace(annotation=hint.copy_with((shown_types[kind],)), default=default)
+        if kind is Chain:
+            yield parameter.replace(name=_SOURCE, annotation=hint.copy_with((str,)))
+        elif kind is ChosenSources:
+            yield parameter.replace(annotation=hint.copy_with((list[str] | None,)), default=None)
         elif is_dataclass(kind):
             types = get_type_hints(kind, include_extras=True)
             for field in fields(kind):
@@ -85,20 +91,18 @@ def _shown_parameters(command: Callable[..., Any], hints: dict[str, Any]) -> Ite
 
 
 def _value(name: str, hint: Any, options: dict[str, Any]) -> Any:
-    kind = _type_of(hint)
+    kind: Any = _type_of(hint)
     if kind is _PLATFORM:
         return Platform()
-    if kind is BaseSource:
-        (source,) = chosen_sources([options[name]])
-        return source
+    if kind is Chain:
+        (source,) = chosen_sources([options[_SOURCE]])
+        return Chain(Platform(), source)
     if kind is ChosenSources:
         sources = ChosenSources(chosen_sources(options[name] or ()))
         sources.are_named = bool(options[name])
         return sources
-    if is_dataclass(kind):
-        group: Any = kind
-        return group(**{field.name: options[field.name] for field in fields(kind)})
-    return options[name]
+    group = fields(kind) if is_dataclass(kind) else ()
+    return kind(**{field.name: options[field.name] for field in group}) if group else options[name]
 
 
 @contextmanager

@@ -165,7 +165,7 @@ def _metadata(layer: str, source: BaseSource, table: Table) -> dict[str, Any]:
 
 
 def _question(table: str) -> str:
-    """For a shell: a name in quotes ends no quotes of its own."""
+    # For a shell: a name in quotes ends no quotes of its own.
     statement = f"FROM {table}"
     return f"cdc sql {shlex.quote(statement)}" if '"' in table else f'cdc sql "{statement}"'
 

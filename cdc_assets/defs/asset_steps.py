@@ -5,7 +5,6 @@ A table that fails does not stop the others of its step. A check that fails by a
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Generic
 
 import dagster as dg
@@ -44,33 +43,23 @@ def table_step(
             context: dg.AssetExecutionContext, platform: PlatformResource
         ) -> Iterator[dg.MaterializeResult | dg.AssetObservation]:
             selected = [table for table in source.tables if asset_key(layer, source, table) in context.selected_asset_keys]
-            done = (
-                (asset_key(layer, source, table), table, before) for table, before in materialize(context, platform, selected)
-            )
+            done = ((asset_key(layer, source, table), table, shown) for table, shown in materialize(context, platform, selected))
             if version_of is None:
                 yield from (dg.MaterializeResult(asset_key=key, metadata=metadata) for key, _, metadata in done)
-            else:
-                last = last_materializations(context.instance, [asset_key(layer, source, table) for table in selected])
-                versions = partial(_version_and_last, version_of, platform.lake, last)
-                yield from _tell_changes(
-                    context, ((key, metadata, *versions(key, table, metadata)) for key, table, metadata in done)
-                )
+                return
+            last = last_materializations(context.instance, [asset_key(layer, source, table) for table in selected])
+            before = {key: version_in(event) for key, event in last.items()}
+            yield from _tell_changes(
+                context,
+                (
+                    (key, metadata, version_of(platform.lake, table, metadata, before.get(key)), before.get(key))
+                    for key, table, metadata in done
+                ),
+            )
 
         return step
 
     return make
-
-
-def _version_and_last(
-    version_of: VersionOf,
-    lake: str,
-    last: Mapping[dg.AssetKey, dg.EventLogEntry],
-    key: dg.AssetKey,
-    table: Table,
-    metadata: Mapping[str, Any],
-) -> tuple[str | None, str | None]:
-    before = version_in(last.get(key))
-    return version_of(lake, table, metadata, before), before
 
 
 def _tell_changes(
@@ -97,7 +86,6 @@ def _tell_changes(
 
 
 def _goes_on_behind(context: dg.AssetExecutionContext, key: dg.AssetKey) -> bool:
-    """Whether the run has a check of the asset, or an asset behind it."""
     graph = context.job_def.asset_layer.asset_graph
     node = graph.get(key)
     return bool(node.check_keys or node.child_keys & set(graph.executable_asset_keys))
@@ -127,13 +115,13 @@ Judge = Callable[[CheckRun[Subject]], Iterator[dg.AssetCheckResult]]
 
 @dataclass(frozen=True)
 class CheckStep(Generic[Subject]):
-    """The checks that are answered by one look, all of one link of the chain; `work` names the step.
+    """The checks that are answered by one look, all of one link of the chain.
 
     A step with checks of several links is in a cycle with them. Dagster then splits it, and names the parts by the order of
     a set: another order in each process, so a step that runs in a process of its own ran the checks of another link.
     """
 
-    work: str
+    step_name: str
     specs: tuple[CheckSpec[Subject], ...]
     judge: Judge[Subject]
 
@@ -144,7 +132,7 @@ class CheckStep(Generic[Subject]):
         if not specs:
             return []
 
-        @dg.multi_asset_check(name=names.op_name(self.work, source), specs=specs, can_subset=True)
+        @dg.multi_asset_check(name=names.op_name(self.step_name, source), specs=specs, can_subset=True)
         def step(context: dg.AssetCheckExecutionContext, platform: PlatformResource) -> Iterator[dg.AssetCheckResult]:
             keys = context.selected_asset_check_keys
             selected = {key: subject for key, subject in subjects.items() if key in keys}
@@ -153,6 +141,6 @@ class CheckStep(Generic[Subject]):
         return [step]
 
 
-def check_step(work: str, *specs: CheckSpec[Subject]) -> Callable[[Judge[Subject]], CheckStep[Subject]]:
+def check_step(step_name: str, *specs: CheckSpec[Subject]) -> Callable[[Judge[Subject]], CheckStep[Subject]]:
     """Make a function the step of these checks: it answers those that a run has selected."""
-    return lambda judge: CheckStep(work, specs, judge)
+    return lambda judge: CheckStep(step_name, specs, judge)

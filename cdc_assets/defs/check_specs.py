@@ -73,7 +73,7 @@ def _tables(source: BaseSource) -> Iterable[Table]:
     return source.tables
 
 
-def _mirrored_tables(source: BaseSource) -> Iterable[Table]:
+def _tables_with_mirror(source: BaseSource) -> Iterable[Table]:
     return source.tables if names.is_mirrored(source) else ()
 
 
@@ -83,11 +83,6 @@ def _whole_source_if(is_declared: Callable[[BaseSource], object]) -> Callable[[B
 
 def _blocks_by_difference(source: BaseSource, table: Table) -> bool:
     return source.reconciliation_of(table).on_difference == "fail"
-
-
-def _drill_question(source: BaseSource) -> str:
-    assert source.drill is not None
-    return f"The backup was restored within {format_duration(source.drill.oldest)}, and is what silver holds."
 
 
 CONNECTOR_RUNNING = CheckSpec[None](
@@ -111,7 +106,7 @@ EVENTS_FLOW = CheckSpec[None](
     _whole_source_if(lambda source: kind_of(source).witness),
 )
 NOTHING_LOST = CheckSpec[Table](
-    "nothing_lost", "mirror", "No record, and no whole topic, was removed before MirrorMaker had copied it.", _mirrored_tables
+    "nothing_lost", "mirror", "No record, and no whole topic, was removed before MirrorMaker had copied it.", _tables_with_mirror
 )
 RECORD_PARITY = CheckSpec[Table](
     "record_parity",
@@ -170,7 +165,7 @@ TOPIC_MIRROR = CheckSpec[Table](
     "topic_mirror",
     "ledger",
     "In every event-time window, by op: committed records in the topic = in the mirror.",
-    _mirrored_tables,
+    _tables_with_mirror,
 )
 MIRROR_BRONZE = CheckSpec[Table](
     "mirror_bronze", "ledger", "In every event-time window, by op: records in the mirror = in bronze.", _tables
@@ -196,7 +191,15 @@ CUTS_KEPT = CheckSpec[None](
     "The newest cut is as young as declared, and the kept ones can be read.",
     _whole_source_if(lambda source: source.cuts),
 )
-DRILLED = CheckSpec[None]("drilled", names.DRILL, _drill_question, _whole_source_if(lambda source: source.drill))
+DRILLED = CheckSpec[None](
+    "drilled",
+    names.DRILL,
+    lambda source: (
+        f"The backup was restored within {format_duration(source.drill.oldest) if source.drill else ''}, "
+        "and is what silver holds."
+    ),
+    _whole_source_if(lambda source: source.drill),
+)
 WINDOWS_EQUAL_BATCH = CheckSpec[TableWindows](
     "windows_equal_batch",
     "windows",

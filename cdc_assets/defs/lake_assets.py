@@ -191,7 +191,7 @@ def column_schema(held: Sequence[LakeColumn], columns: Sequence[Column], found: 
 
 
 def _columns_of_silver(lake: str, source: BaseSource, table: Table, found: CatalogueTable) -> Sequence[Column]:
-    """As silver has them by the table's policy: what is kept of a dropped column, aside for another type, or left out."""
+    # As silver has them by the table's policy: what is kept of a dropped column, aside for another type, or left out.
     ledger = ledger_of(names.silver_path(lake, source, table))
     return ledger.columns if ledger else source_columns(source, table, found)
 

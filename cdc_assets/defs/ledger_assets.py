@@ -71,7 +71,7 @@ def ledger_metadata(found: SourceLedger, source: BaseSource, table: Table) -> di
 
 
 def _picture(source: BaseSource, table: Table, hours: list[WindowCount]) -> str:
-    """The last week by hours, small: metadata is stored with every materialization."""
+    # The last week by hours, small: metadata is stored with every materialization.
     first = hours[-1].start - timedelta(days=7)
     title = f"{source.name}/{names.table_name(table)}, windows of 1h (UTC)"
     image = png([w for w in hours if w.start >= first], title=title, window="1h", width=8.0, dpi=80)

@@ -160,7 +160,7 @@ def why_not_now(instance: dg.DagsterInstance, source: BaseSource, loaded: str, *
 
 
 def _is_gone(record: dg.RunRecord, life: SignOfLife | None, *, now: float) -> bool:
-    """By its own signs. One that has not begun leaves none: Dagster's monitoring looks after that."""
+    # By its own signs. One that has not begun leaves none: Dagster's monitoring looks after that.
     if record.start_time is None:
         return False
     own = life.time if life and life.run_id == record.dagster_run.run_id else record.start_time

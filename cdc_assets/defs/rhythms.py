@@ -206,7 +206,7 @@ _COUNTED: tuple[CheckSpec[Any], ...] = (
 _OF_TABLES_OWN_RHYTHM = (RECORD_PARITY, RECONCILED, SCHEMA, HISTORY_RECONCILED, MANIFEST_PARITY)
 
 
-def counted_checks(source: BaseSource) -> list[dg.AssetCheckKey]:
+def checks_of_counts(source: BaseSource) -> list[dg.AssetCheckKey]:
     """The checks that run with the counts."""
     return sorted((key for spec in _COUNTED for key in spec.keys(source)), key=str)
 
@@ -221,7 +221,7 @@ def _counts_due(source: BaseSource, instance: dg.DagsterInstance) -> Sequence[dg
 
 def _why_not_counted(source: BaseSource, instance: dg.DagsterInstance) -> str | None:
     keys = _counts_due(source, instance)
-    return why_idle(source, instance, counted_checks(source) if keys is None else keys, _shortest(source), now=time.time())
+    return why_idle(source, instance, checks_of_counts(source) if keys is None else keys, _shortest(source), now=time.time())
 
 
 def checks_due(
@@ -244,7 +244,7 @@ def checks_due(
         and now - latest[key].create_timestamp < (_every(source, table) - shortest / 2).total_seconds()
     ]
     left = {spec.key(source, table) for table in resting for spec in _OF_TABLES_OWN_RHYTHM}
-    return [key for key in counted_checks(source) if key not in left] if left else None
+    return [key for key in checks_of_counts(source) if key not in left] if left else None
 
 
 def _every(source: BaseSource, table: Table) -> timedelta:
@@ -258,12 +258,6 @@ def _why_not_booked(source: BaseSource, _: dg.DagsterInstance) -> str | None:
     return "silver has folded nothing since the last count"
 
 
-def _why_not_refined(source: BaseSource, _: dg.DagsterInstance) -> str | None:
-    if any(is_behind(settings.lake(), windows) for windows in windows_of(source)):
-        return None
-    return "silver has folded nothing since the windows were refined"
-
-
 def _assets_about(layer: str) -> Callable[[BaseSource], dg.AssetSelection]:
     return lambda source: dg.AssetSelection.assets(asset_key(layer, source))
 
@@ -272,19 +266,12 @@ def _checks_of(spec: CheckSpec[Any]) -> Callable[[BaseSource], dg.AssetSelection
     return lambda source: dg.AssetSelection.checks(*spec.keys(source))
 
 
-def _select_windows(source: BaseSource) -> dg.AssetSelection:
-    """With their checks, but for the one that costs the source a pass over its table."""
-    whole = dg.AssetSelection.assets(*[dg.AssetKey(windows.key) for windows in windows_of(source)])
-    asked = WINDOWS_EQUAL_SOURCE.keys(source)
-    return whole - dg.AssetSelection.checks(*asked) if asked else whole
-
-
 VOLUMETRY = Rhythm(
     "volumetry",
     "Compare the counts of the chain.",
     # The shortest that a table declares; a table with a longer one is not counted each time.
     every=_shortest,
-    selects=lambda source: dg.AssetSelection.checks(*counted_checks(source)),
+    selects=lambda source: dg.AssetSelection.checks(*checks_of_counts(source)),
     why_skip=_why_not_counted,
     due=_counts_due,
 )
@@ -328,8 +315,16 @@ RHYTHMS: tuple[Rhythm, ...] = (
         "windows",
         "Bring windowed results up to silver, and prove them.",
         every=lambda source: min((windows.declared.trigger for windows in windows_of(source)), default=None),
-        selects=_select_windows,
-        why_skip=_why_not_refined,
+        # With their checks, but for the one that costs the source a pass over its table.
+        selects=lambda source: (
+            dg.AssetSelection.assets(*[dg.AssetKey(windows.key) for windows in windows_of(source)])
+            - dg.AssetSelection.checks(*WINDOWS_EQUAL_SOURCE.keys(source))
+        ),
+        why_skip=lambda source, _: (
+            None
+            if any(is_behind(settings.lake(), windows) for windows in windows_of(source))
+            else "silver has folded nothing since the windows were refined"
+        ),
     ),
     Rhythm(
         "sums",

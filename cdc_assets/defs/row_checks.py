@@ -145,7 +145,7 @@ def rows_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
 
 
 def _shares(source: BaseSource, tables: Sequence[Table]) -> dict[str, Share]:
-    """Only where they are declared: a share bounds what is held and looked into, not what is read."""
+    # Only where they are declared: a share bounds what is held and looked into, not what is read.
     every = source.rows_every
     assert every is not None
     shares = {}
@@ -171,7 +171,7 @@ def history_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
 
 
 def _prove(chain: Chain[BaseSource], tables: Sequence[Table]) -> dict[str, HistoryResult]:
-    """Of large histories a share of the keys; one that is wrong stays red until it is right."""
+    # Of large histories a share of the keys; one that is wrong stays red until it is right.
     parts = history_proof.shares_now(chain, tables)
     by_name = {names.table_name(table): table for table in tables}
 

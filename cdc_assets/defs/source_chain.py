@@ -16,9 +16,15 @@ import dagster as dg
 from cdc_assets.capture.connectors.connector_inventory import connector_owners
 from cdc_assets.chain.windowed_results import windows_of
 from cdc_assets.defs.asset_steps import CheckStep
-from cdc_assets.defs.backup_assets import build_backup_assets, build_drill_asset, drilled_check
-from cdc_assets.defs.capture_assets import build_connector_asset, build_mirror_assets, build_topic_assets
-from cdc_assets.defs.capture_checks import flow_check, mirror_check, model_check, preflight_check
+from cdc_assets.defs.capture_assets import (
+    build_connector_asset,
+    build_mirror_assets,
+    build_topic_assets,
+    flow_check,
+    mirror_check,
+    model_check,
+    preflight_check,
+)
 from cdc_assets.defs.continuous_run import build_continuous_job
 from cdc_assets.defs.lake_assets import build_bronze_assets, build_silver_assets
 from cdc_assets.defs.ledger_assets import build_ledger_assets, ledger_check
@@ -28,7 +34,15 @@ from cdc_assets.defs.restart_sensors import build_keeper, build_restart_sensor
 from cdc_assets.defs.rhythms import RHYTHMS
 from cdc_assets.defs.row_checks import history_check, quarantine_check, rows_check
 from cdc_assets.defs.schema_and_fresh_checks import fresh_check
-from cdc_assets.defs.upkeep_assets import build_cut_asset, build_maintenance_asset, cuts_check, maintained_check
+from cdc_assets.defs.upkeep_assets import (
+    build_backup_assets,
+    build_cut_asset,
+    build_drill_asset,
+    build_maintenance_asset,
+    cuts_check,
+    drill_check,
+    maintenance_check,
+)
 from cdc_assets.defs.volumetry_checks import connector_check, manifest_check, parity_check, silver_check
 from cdc_assets.defs.windows_assets import batch_check, build_windows_assets, sums_check
 from cdc_assets.operations.registry_reload import Expected, Say, TakenIn, take_in
@@ -47,9 +61,9 @@ CHECKS: tuple[CheckStep[Any], ...] = (
     fresh_check,
     model_check,
     ledger_check,
-    maintained_check,
+    maintenance_check,
     cuts_check,
-    drilled_check,
+    drill_check,
     preflight_check,
     flow_check,
     mirror_check,

@@ -75,7 +75,7 @@ def manifest_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
 
 
 def _connector(chain: Chain[BaseSource]) -> dg.AssetCheckResult:
-    """The source's capture; its other connectors, where they are and do not run, warn: bronze may go on without them."""
+    # The source's capture; its other connectors, where they are and do not run, warn: bronze may go on without them.
     name = names.connector_name(chain.source)
     try:
         core = chain.platform.core_connect(chain.source.cluster)

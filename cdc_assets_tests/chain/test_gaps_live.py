@@ -15,7 +15,7 @@ import pytest
 from cdc_assets.capture.log_position import carry_to_lake
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.capture_checks import mirror_check
+from cdc_assets.defs.capture_assets import mirror_check
 from cdc_assets.defs.lake_assets import build_bronze_assets, build_silver_assets
 from cdc_assets.registry import names
 from cdc_assets.registry.loader import load_source

@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cdc_assets.cli.declared_sources import EVERY_SOURCE, OneSource, Sources
-from cdc_assets.cli.verb_frame import verb
+from cdc_assets.cli.declared_sources import EVERY_SOURCE, Sources
+from cdc_assets.cli.verb_frame import OneChain, verb
 from cdc_assets.clients.platform import Platform
 from cdc_assets.registry.errors import RegistryError
 
@@ -54,10 +54,11 @@ def test_the_options_are_checked_and_stand_at_the_groups_place() -> None:
 
 
 @verb(failure=2)
-def name_sources(platform: Platform, first: OneSource, sources: Sources = EVERY_SOURCE) -> None:
+def name_sources(platform: Platform, first: OneChain, sources: Sources = EVERY_SOURCE) -> None:
     """What a verb gets for names."""
     assert isinstance(platform, Platform)
-    print(first.name, *(source.name for source in sources), sources.are_named)
+    assert isinstance(first.platform, Platform)
+    print(first.source.name, *(source.name for source in sources), sources.are_named)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from dagster._core.test_utils import create_run_for_test
 from dagster._utils.schedules import cron_string_iterator
 
-from cdc_assets.defs.rhythms import VOLUMETRY, checks_due, counted_checks, cron
+from cdc_assets.defs.rhythms import VOLUMETRY, checks_due, checks_of_counts, cron
 from cdc_assets.registry.source_declaration import Source
 
 
@@ -109,7 +109,7 @@ def await_next_second() -> None:
 def test_an_idle_source_is_counted_once_an_hour() -> None:
     """By the schedule's own evaluation: 24 counts an hour of two idle sources filled the list of runs."""
     source, minute = shop(), timedelta(minutes=1)
-    keys = counted_checks(source)
+    keys = checks_of_counts(source)
     with dg.DagsterInstance.local_temp() as instance:
         for layer in ("bronze", "silver"):
             instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey([layer, "shop", f"{layer}_orders"])))
@@ -144,7 +144,7 @@ def test_an_idle_source_is_counted_once_an_hour() -> None:
 )
 def test_what_is_red_or_was_looked_at_in_part_is_counted_at_each_tick(found: dict[str, object], counted: bool) -> None:
     source = shop()
-    keys = counted_checks(source)
+    keys = checks_of_counts(source)
     with dg.DagsterInstance.local_temp() as instance:
         instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey(["silver", "shop", "silver_orders"])))
         evaluate(instance, keys)
@@ -179,7 +179,7 @@ def test_a_run_that_failed_to_carry_is_news() -> None:
 
     with dg.DagsterInstance.local_temp() as instance:
         instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey(["silver", "shop", "silver_orders"])))
-        evaluate(instance, counted_checks(source))
+        evaluate(instance, checks_of_counts(source))
         assert told(source, instance, after=timedelta(minutes=5))
         instance.create_run_for_job(job, status=dg.DagsterRunStatus.FAILURE, tags={"cdc/source": "shop", "cdc/tables": "orders"})
         assert told(source, instance, after=timedelta(minutes=5)) == ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from cdc_assets.capture.preflight.inspection import Finding
-from cdc_assets.defs.capture_checks import model_results
+from cdc_assets.defs.capture_assets import model_results
 from cdc_assets.defs.check_specs import TABLE_MODEL
-from cdc_assets.defs.rhythms import counted_checks
+from cdc_assets.defs.rhythms import checks_of_counts
 from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.settings import sources_folder
@@ -41,5 +41,5 @@ def test_it_is_of_each_table_of_a_mariadb_and_runs_with_every_round(tmp_path: Pa
     keys = set(TABLE_MODEL.keys(source))
     made = build_source_defs(source)
     assert keys <= {key for checks in made.asset_checks or () for key in checks.check_keys}
-    assert keys <= {*counted_checks(source)}
+    assert keys <= {*checks_of_counts(source)}
     assert not any(TABLE_MODEL.keys(each) for each in load_sources(sources_folder()))

@@ -22,7 +22,7 @@ import pymysql
 from cdc_assets.capture.preflight.inspection import preflight
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.capture_checks import flow_check
+from cdc_assets.defs.capture_assets import flow_check
 from cdc_assets.defs.check_specs import EVENTS_FLOW
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CaughtUpTimeoutError

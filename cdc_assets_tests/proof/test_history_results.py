@@ -18,7 +18,7 @@ from cdc_assets.cli.cdc_command import app
 from cdc_assets.clients.delta_log import version_that_folded
 from cdc_assets.defs.check_specs import HISTORY_RECONCILED
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.defs.rhythms import counted_checks
+from cdc_assets.defs.rhythms import checks_of_counts
 from cdc_assets.defs.row_checks import history_check
 from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.proof import history_proof
@@ -112,7 +112,7 @@ def test_it_is_in_the_volumetry_of_its_source(shop: Source) -> None:
     assert {key for key in graph.asset_check_keys if key.name == HISTORY_RECONCILED.name} == {
         HISTORY_RECONCILED.key(shop, shop.table("a"))
     }
-    assert HISTORY_RECONCILED.key(shop, shop.table("a")) in counted_checks(shop)
+    assert HISTORY_RECONCILED.key(shop, shop.table("a")) in checks_of_counts(shop)
 
 
 def fold(path: Path, end: int | None) -> None:

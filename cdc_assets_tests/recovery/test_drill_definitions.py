@@ -11,10 +11,10 @@ import pytest
 
 from cdc_assets.clients.platform import Platform
 from cdc_assets.defs.asset_specs import asset_key
-from cdc_assets.defs.backup_assets import drilled_check
 from cdc_assets.defs.check_specs import DRILLED
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.source_chain import build_source_defs
+from cdc_assets.defs.upkeep_assets import drill_check
 from cdc_assets.recovery.drill import Drill, DrilledTable, note_drill
 from cdc_assets.registry import names
 from cdc_assets.registry.source_declaration import Source
@@ -53,7 +53,7 @@ def test_a_source_that_does_not_has_none(shop: Source) -> None:
 def told(source: Source, lake: Path) -> tuple[bool, str]:
     chosen = dg.AssetSelection.checks(DRILLED.key(source))
     resources = {"platform": Platform(lake_root=str(lake))}
-    result = dg.materialize(drilled_check.build(source), selection=chosen, resources=resources, raise_on_error=False)
+    result = dg.materialize(drill_check.build(source), selection=chosen, resources=resources, raise_on_error=False)
     (found,) = result.get_asset_check_evaluations()
     return found.passed, found.description or ""
 

@@ -19,7 +19,7 @@ from cdc_assets.cli.cdc_command import app
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.asset_specs import table_spec
-from cdc_assets.defs.capture_checks import severity_of
+from cdc_assets.defs.capture_assets import severity_of
 from cdc_assets.defs.check_specs import EVENTS_FLOW
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.source_chain import build_source_defs
