@@ -32,8 +32,8 @@ from cdc_assets.defs.check_results import evaluation_of
 from cdc_assets.defs.instance_runs import last_materializations
 from cdc_assets.defs.lake_assets import metadata_of_append, metadata_of_fold
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.defs.row_checks import quarantine_evaluation
 from cdc_assets.defs.schema_and_fresh_checks import schema_result
+from cdc_assets.defs.volumetry_checks import quarantine_evaluation
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CdcAssetsError
 from cdc_assets.registry.registry_copy import is_gone

@@ -32,7 +32,6 @@ from cdc_assets.defs.offsets_sensor import build_offsets_sensor
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.restart_sensors import build_keeper, build_restart_sensor
 from cdc_assets.defs.rhythms import RHYTHMS
-from cdc_assets.defs.row_checks import history_check, quarantine_check, rows_check
 from cdc_assets.defs.schema_and_fresh_checks import fresh_check
 from cdc_assets.defs.upkeep_assets import (
     build_backup_assets,
@@ -43,7 +42,15 @@ from cdc_assets.defs.upkeep_assets import (
     drill_check,
     maintenance_check,
 )
-from cdc_assets.defs.volumetry_checks import connector_check, manifest_check, parity_check, silver_check
+from cdc_assets.defs.volumetry_checks import (
+    connector_check,
+    history_check,
+    manifest_check,
+    parity_check,
+    quarantine_check,
+    rows_check,
+    silver_check,
+)
 from cdc_assets.defs.windows_assets import batch_check, build_windows_assets, sums_check
 from cdc_assets.operations.registry_reload import Expected, Say, TakenIn, take_in
 from cdc_assets.registry import names

@@ -17,11 +17,11 @@ from cdc_assets.capture.log_position import LogPosition
 from cdc_assets.cli.cdc_command import app
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs import row_checks
+from cdc_assets.defs import volumetry_checks
 from cdc_assets.defs.check_specs import RECONCILED_IN_STEPS
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.defs.row_checks import rows_check
 from cdc_assets.defs.source_chain import build_source_defs
+from cdc_assets.defs.volumetry_checks import rows_check
 from cdc_assets.proof import comparison_choice, two_step_comparison
 from cdc_assets.proof.comparison_at_cut import ComparisonMethod, ComparisonScope
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
@@ -149,7 +149,7 @@ def verdict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             methods.append(scope.method)
             return {"shop__orders": replace(result, method="two-step")}
 
-        monkeypatch.setattr(row_checks, "compare_rows", compare)
+        monkeypatch.setattr(volumetry_checks, "compare_rows", compare)
         job = dg.define_asset_job("compared", selection=dg.AssetSelection.checks(*RECONCILED_IN_STEPS.keys(source)))
         platform = {"platform": PlatformResource(lake_root=str(tmp_path))}
         checks = rows_check.build(source)

@@ -19,8 +19,8 @@ from cdc_assets.clients.delta_log import version_that_folded
 from cdc_assets.defs.check_specs import HISTORY_RECONCILED
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.rhythms import checks_of_counts
-from cdc_assets.defs.row_checks import history_check
 from cdc_assets.defs.source_chain import build_source_defs
+from cdc_assets.defs.volumetry_checks import history_check
 from cdc_assets.proof import history_proof
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, HistoryDifference, HistoryResult, TableResult
 from cdc_assets.registry.source_declaration import Source

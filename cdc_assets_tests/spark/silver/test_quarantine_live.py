@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from cdc_assets.cli.cdc_command import app
 from cdc_assets.defs.check_specs import QUARANTINE_EMPTY
 from cdc_assets.defs.lake_assets import build_silver_assets
-from cdc_assets.defs.row_checks import quarantine_check
+from cdc_assets.defs.volumetry_checks import quarantine_check
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import TableFailuresError
 from cdc_assets.registry.source_declaration import Source

@@ -25,7 +25,7 @@ from cdc_assets.clients.kafka import KafkaCluster
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.check_specs import HISTORY_RECONCILED
-from cdc_assets.defs.row_checks import history_check
+from cdc_assets.defs.volumetry_checks import history_check
 from cdc_assets.proof.comparison_at_cut import AS_DECLARED, ComparisonMethod, ComparisonScope
 from cdc_assets.proof.comparison_choice import compare_rows
 from cdc_assets.proof.comparison_result import TableResult
