@@ -39,7 +39,7 @@ class Kind:
     source: Part
     """The model of the whole file: a child of registry.source_declaration.BaseSource."""
     model: Part | None = None
-    """The model below `database:`, a child of registry.frozen_model.DatabaseKind. Sources of topics have none."""
+    """The model below `database:`, a child of registry.databases.DatabaseKind. Sources of topics have none."""
     experimental: str = ""
     """Why nobody should rely on it yet; shown wherever a user meets the kind."""
 
@@ -295,7 +295,7 @@ MONGODB = Kind(
 )
 TOPICS = Kind(
     name="topics",
-    source=Part("cdc_assets.registry.topic_source:TopicSource"),
+    source=Part("cdc_assets.registry.source_declaration:TopicSource"),
     has_schema_history=False,
     compare=Part("cdc_assets.proof.two_step_comparison:compare_with_topic"),
 )

@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from cdc_assets.registry.field_types import DatabaseKind, TableId
+from cdc_assets.registry.databases import DatabaseKind
+from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import KINDS
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from typing import Any, Protocol
 from cdc_assets.clients.databases.catalogue import CatalogueColumn, CatalogueTable, SourceSnapshot
 from cdc_assets.clients.databases.row_pages import Connection, RowReader, SqlReader
 from cdc_assets.registry import settings
+from cdc_assets.registry.databases import DatabaseKind
 from cdc_assets.registry.errors import DatabaseError
-from cdc_assets.registry.field_types import DatabaseKind, TableId
+from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import KINDS
 
 
