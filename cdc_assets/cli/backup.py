@@ -58,13 +58,13 @@ def expire(
     print_rows([_epoch_row(name, expired) for name, expired in done], output, narrow=_SHOWN_EXPIRED)
     failed = [expired for _, expired in done if expired.failed]
     for expired in failed:
-        print(f"{expired.found.table}: {expired.found.held}", file=sys.stderr)
+        print(f"{expired.epochs.table}: {expired.epochs.reason}", file=sys.stderr)
     if failed:
         raise typer.Exit(1)
 
 
 def _epoch_row(source: str, expired: ExpiredTable) -> dict[str, Any]:
-    epochs = expired.found
+    epochs = expired.epochs
     return {
         "source": source,
         "table": epochs.table,
@@ -72,13 +72,12 @@ def _epoch_row(source: str, expired: ExpiredTable) -> dict[str, Any]:
         "earliest": epochs.base.earliest if epochs.base else None,
         "objects": len(epochs.keys),
         "bytes": epochs.bytes,
-        "held": epochs.held,
+        "held": epochs.reason,
     }
 
 
 @verb(failure=2, lake=True)
 def registry(
-    platform: Platform,
     address: Annotated[
         str, typer.Argument(metavar="STORE", help="Where the backup is: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, file:///FOLDER.")
     ],
@@ -99,7 +98,7 @@ def registry(
     """
     from cdc_assets.recovery.registry_files import read_registry_files, write_registry_files
 
-    files = read_registry_files(platform.store(_store(address, prefix, endpoint)), sources)
+    files = read_registry_files(Platform().store(_store(address, prefix, endpoint)), sources)
     texts = {source: file.text for source, file in files.items()}
     _show_addresses(files)
     if into is not None:
