@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cdc_assets.cli.declared_sources import EVERY_SOURCE, ChosenSources, complete_source
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows
-from cdc_assets.cli.verb_frame import chosen_sources, complete_source, report_errors
+from cdc_assets.cli.verb_frame import verb
+from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.registry import names, settings
+from cdc_assets.registry import names
 from cdc_assets.registry.backup_store import BackupStore, parse_store
 from cdc_assets.registry.display_text import visible
 from cdc_assets.registry.errors import NothingToRunError
@@ -32,11 +34,13 @@ if TYPE_CHECKING:
 _SHOWN_EXPIRED = ("source", "table", "begins", "earliest", "objects", "bytes", "held")
 
 
+@verb(failure=2, lake=True)
 def expire(
+    platform: Platform,
     sources: Annotated[
-        list[str] | None,
+        ChosenSources,
         typer.Argument(metavar="[SOURCE]…", help="All that declare backup.keep without.", autocompletion=complete_source),
-    ] = None,
+    ] = EVERY_SOURCE,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would go, and change nothing.")] = False,
     output: Output = Format.text,
 ) -> None:
@@ -46,26 +50,21 @@ def expire(
     the same command goes on. Exit 1 when a table could not be looked at, or not all of it was removed.
     """
     from cdc_assets.backup.old_epochs import expire_backups
-    from cdc_assets.clients.platform import Platform
 
-    settings.export_stack_environment()
-    with report_errors():
-        chosen = [s for s in chosen_sources(sources or ()) if any(backup_keep(s, table) for table in s.tables)]
-        if not chosen:
-            raise NothingToRunError("no table of these sources may lose any of its backup: declare backup: {keep: 90d} first")
-        done = [
-            (source.name, expired) for source in chosen for expired in expire_backups(Chain(Platform(), source), dry_run=dry_run)
-        ]
+    chosen = [source for source in sources if any(backup_keep(source, table) for table in source.tables)]
+    if not chosen:
+        raise NothingToRunError("no table of these sources may lose any of its backup: declare backup: {keep: 90d} first")
+    done = [(source.name, expired) for source in chosen for expired in expire_backups(Chain(platform, source), dry_run=dry_run)]
     print_rows([_epoch_row(name, expired) for name, expired in done], output, narrow=_SHOWN_EXPIRED)
     failed = [expired for _, expired in done if expired.failed]
-    for each in failed:
-        print(f"{each.epochs.table}: {each.epochs.reason}", file=sys.stderr)
+    for expired in failed:
+        print(f"{expired.epochs.table}: {expired.epochs.reason}", file=sys.stderr)
     if failed:
         raise typer.Exit(1)
 
 
-def _epoch_row(source: str, each: ExpiredTable) -> dict[str, Any]:
-    epochs = each.epochs
+def _epoch_row(source: str, expired: ExpiredTable) -> dict[str, Any]:
+    epochs = expired.epochs
     return {
         "source": source,
         "table": epochs.table,
@@ -77,6 +76,7 @@ def _epoch_row(source: str, each: ExpiredTable) -> dict[str, Any]:
     }
 
 
+@verb(failure=2, lake=True)
 def registry(
     address: Annotated[
         str, typer.Argument(metavar="STORE", help="Where the backup is: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, file:///FOLDER.")
@@ -96,18 +96,14 @@ def registry(
     the backup is signed: who may write the bucket could have changed them. It asks before it writes
     one that differs from the last known.
     """
-    from cdc_assets.clients.platform import Platform
     from cdc_assets.recovery.registry_files import read_registry_files, write_registry_files
 
-    settings.export_stack_environment()
-    store = _store(address, prefix, endpoint)
-    with report_errors():
-        files = read_registry_files(Platform().store(store), sources)
-        texts = {source: file.text for source, file in files.items()}
-        _show_addresses(files)
-        if into is not None:
-            _confirm_files(files, asks=not is_data(output))
-        written = write_registry_files(texts, into) if into is not None else []
+    files = read_registry_files(Platform().store(_store(address, prefix, endpoint)), sources)
+    texts = {source: file.text for source, file in files.items()}
+    _show_addresses(files)
+    if into is not None:
+        _confirm_files(files, asks=not is_data(output))
+    written = write_registry_files(texts, into) if into is not None else []
     if is_data(output):
         print_document({"sources": texts, "written": [str(file) for file in written]}, output)
         return
@@ -127,7 +123,6 @@ def _show_addresses(found: Mapping[str, RegistryFile]) -> None:
 
 
 def _confirm_files(found: Mapping[str, RegistryFile], *, asks: bool) -> None:
-    """Raises BadParameter where nobody can be asked."""
     if not any(file.changes for file in found.values()):
         return
     if not (asks and sys.stdin.isatty()):
@@ -168,11 +163,12 @@ class _Found:
 
 
 @app.command()
+@verb(failure=2, lake=True)
 def verify(
+    platform: Platform,
     sources: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[SOURCE]…", help="All that have a backup without.", autocompletion=complete_source),
-    ] = None,
+        ChosenSources, typer.Argument(metavar="[SOURCE]…", help="All that have a backup without.", autocompletion=complete_source)
+    ] = EVERY_SOURCE,
     quick: Annotated[bool, typer.Option("--quick", help="Compare sizes and listed digests only, and read what differs.")] = False,
     output: Output = Format.text,
 ) -> None:
@@ -182,17 +178,11 @@ def verify(
     the table, its rows are counted as well. Where the secret `backup_key` is there, a backup signs what
     it writes, and a head without its signature, or with another one, is damage.
     """
-    settings.export_stack_environment()
-    with report_errors():
-        chosen = [source for source in chosen_sources(sources or ()) if sources or source.backup is not None]
-        if not chosen:
-            raise NothingToRunError("no source declares a backup: there is nothing to verify (backup: in its file)")
-        reports = [report for source in chosen for report in _verify(source, deep=not quick)]
-    rows = [report.to_json() for report in reports]
-    if is_data(output):
-        print_document(rows, output)
-    else:
-        print_rows(rows, output, narrow=_SHOWN_VERIFIED)
+    chosen = [source for source in sources if sources.are_named or source.backup is not None]
+    if not chosen:
+        raise NothingToRunError("no source declares a backup: there is nothing to verify (backup: in its file)")
+    reports = [report for source in chosen for report in _verify(Chain(platform, source), deep=not quick)]
+    print_rows([report.to_json() for report in reports], output, narrow=_SHOWN_VERIFIED)
     damage = [sentence for report in reports for sentence in report.damage]
     for sentence in damage:
         print(f"damaged: {sentence}", file=sys.stderr)
@@ -201,24 +191,25 @@ def verify(
         raise typer.Exit(1)
 
 
-def _verify(source: BaseSource, *, deep: bool) -> Iterator[_Found]:
+def _verify(chain: Chain[BaseSource], *, deep: bool) -> Iterator[_Found]:
     from cdc_assets.backup.kept_cuts import verify_cuts
     from cdc_assets.backup.manifest import newest_of_table
     from cdc_assets.backup.platform_log import newest_entry, verify_state
     from cdc_assets.backup.verification import source_in_store, verify_backup
     from cdc_assets.clients.delta_log import bronze_committed
-    from cdc_assets.clients.platform import Platform
 
+    source = chain.source
     if source.backup is None:
         raise NothingToRunError(f"source {source.name} declares no backup: there is nothing to verify (backup: in its file)")
-    store = Platform().store(source.backup.store)
-    bronze = names.bronze_path(settings.lake(), source)
-    committed = bronze_committed(bronze)
+    store = chain.platform.store(source.backup.store)
+    committed = bronze_committed(chain.bronze_path)
     declared = [names.table_name(table) for table in source.tables]
     stored = source_in_store(store, source.name, declared)
     for table in (*declared, *stored.others):
         there = committed is not None and committed.of_table(table)
-        report = verify_backup(store, source=source.name, table=table, bronze_path=bronze if there else None, deep=deep)
+        report = verify_backup(
+            store, source=source.name, table=table, bronze_path=chain.bronze_path if there else None, deep=deep
+        )
         yield _Found(
             source.name, table, report.differences, _counts(report), newest_of_table(source.name, table).authorship(store)
         )

@@ -129,7 +129,7 @@ def _line(words: Sequence[str], code: int, seconds: float) -> dict[str, Any]:
 
 
 def _without_keys(words: Sequence[str]) -> Iterator[str]:
-    """Keys are values of rows, and may be sensitive: that some were named is enough."""
+    # Keys are values of rows, and may be sensitive: that some were named is enough.
     hides = False
     for word in words:
         name, sign, _ = word.partition("=")

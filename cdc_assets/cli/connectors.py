@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,24 +18,32 @@ import typer
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from cdc_assets.cli.declared_sources import (
+    EVERY_SOURCE,
+    Sources,
+    chosen_sources,
+    complete_connector,
+    tell_experimental,
+)
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
-from cdc_assets.cli.verb_frame import chosen_sources, complete_connector, complete_source, report_errors, tell_experimental
+from cdc_assets.cli.verb_frame import OneChain, report_errors, say, verb
 from cdc_assets.clients.connector_states import SourceOffset
+from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry.errors import CdcAssetsError, ConnectError, SparkRunError
+from cdc_assets.registry.source_declaration import BaseSource
 from spark.errors import quantity
 
 if TYPE_CHECKING:
     from cdc_assets.capture.onboarding.snapshot_again import Way
     from cdc_assets.capture.preflight.inspection import Report
     from cdc_assets.clients.connect import ConnectClient
-    from cdc_assets.registry.source_declaration import BaseSource
-
-CheckedSources = Annotated[list[str] | None, typer.Argument(help="Sources; default all.", autocompletion=complete_source)]
 
 
+@verb()
 def preflight(
-    sources: CheckedSources = None,
+    platform: Platform,
+    sources: Sources = EVERY_SOURCE,
     fix: Annotated[bool, typer.Option("--fix", help="Run the statements that are safe, then look again.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --fix: print the statements, run none.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what holds, too.")] = False,
@@ -47,13 +55,12 @@ def preflight(
     """
     from cdc_assets.capture.preflight import inspection as looking
     from cdc_assets.capture.preflight.lake_and_spark import inspect_lake, inspect_spark
-    from cdc_assets.clients.platform import Platform
 
-    platform, reports = Platform(), []
-    for source in chosen_sources(sources or ()):
+    reports = []
+    for source in sources:
         captured = source.captured
         if captured is None:
-            if sources:
+            if sources.are_named:
                 print(f"{source.name}: its topics are filled by others, there is no database to look at", file=sys.stderr)
             continue
         report = looking.preflight(Chain(platform, captured))
@@ -64,7 +71,7 @@ def preflight(
         reports.append(report)
         if not is_data(output):
             _print(report, verbose=verbose, safe_alone=fix and dry_run)
-    for of_platform in () if sources else filter(None, (inspect_lake(platform.lake), inspect_spark(platform))):
+    for of_platform in () if sources.are_named else filter(None, (inspect_lake(platform.lake), inspect_spark(platform))):
         reports.append(of_platform)
         if not is_data(output):
             _print(of_platform, verbose=verbose, safe_alone=fix and dry_run)
@@ -87,14 +94,17 @@ def _print(report: Report, *, verbose: bool, safe_alone: bool) -> None:
     print(f"{report.source}: {rules_kept} kept{'' if verbose else ' (-v lists them)'}, {counted}")
 
 
-def diff(sources: CheckedSources = None, output: Output = Format.text) -> None:
+@verb()
+def diff(platform: Platform, sources: Sources = EVERY_SOURCE, output: Output = Format.text) -> None:
     """Show what `cdc apply` would change; exit 1 when there is a difference, 2 when it would be refused."""
-    tell_experimental(chosen_sources(sources or ()))
-    raise typer.Exit(_preview(sources, output))
+    tell_experimental(sources)
+    raise typer.Exit(_preview(platform, sources, output))
 
 
+@verb()
 def apply(
-    sources: CheckedSources = None,
+    platform: Platform,
+    sources: Sources = EVERY_SOURCE,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Validate and show the difference, change nothing.")] = False,
     resume_offsets: Annotated[
         bool,
@@ -105,14 +115,13 @@ def apply(
     output: Output = Format.text,
 ) -> None:
     """Bring the connectors to what is declared. Connect validates first. Only what differs is applied."""
-    tell_experimental(chosen_sources(sources or ()))
+    tell_experimental(sources)
     if dry_run:
-        raise typer.Exit(2 if _preview(sources, output) == 2 else 0)
+        raise typer.Exit(2 if _preview(platform, sources, output) == 2 else 0)
     from cdc_assets.capture.connectors.apply_source import bring_sources
-    from cdc_assets.clients.platform import Platform
 
     done = []
-    for row in bring_sources(Platform(), chosen_sources(sources or ()), resume_offsets=resume_offsets):
+    for row in bring_sources(platform, sources, resume_offsets=resume_offsets):
         done.append(row.to_json())
         for line in row.told:
             print(f"cdc: {line}", file=sys.stderr)
@@ -124,14 +133,11 @@ def apply(
         raise typer.Exit(1)
 
 
-def _preview(sources: list[str] | None, output: str) -> int:
+def _preview(platform: Platform, sources: Sequence[BaseSource], output: str) -> int:
     from cdc_assets.capture.connectors.config_difference import difference_of
     from cdc_assets.capture.connectors.declared_connectors import declared_connectors
-    from cdc_assets.clients.platform import Platform
 
-    platform = Platform()
-    declared = declared_connectors(chosen_sources(sources or ()))
-    differences = [difference_of(platform.connect(d.cluster), d.source, d.config) for d in declared]
+    differences = [difference_of(platform.connect(d.cluster), d.source, d.config) for d in declared_connectors(sources)]
     if is_data(output):
         print_document([difference.to_json() for difference in differences], output)
     else:
@@ -151,7 +157,9 @@ Connectors = Annotated[list[str], typer.Argument(help="Connectors by name.", aut
 DryRunOfVerb = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
 
+@verb()
 def restart(
+    platform: Platform,
     connectors: Connectors,
     everything: Annotated[bool, typer.Option("--all", help="Running tasks as well, not only what has failed.")] = False,
     dry_run: DryRunOfVerb = False,
@@ -171,7 +179,7 @@ def restart(
         with report_errors():
             _restart_spark(dry_run=dry_run)
     if others := [name for name in connectors if name != SPARK]:
-        _each(others, "restart", act, dry_run=dry_run, output=output)
+        _each(platform, others, "restart", act, dry_run=dry_run, output=output)
 
 
 def _restart_spark(*, dry_run: bool) -> None:
@@ -182,7 +190,7 @@ def _restart_spark(*, dry_run: bool) -> None:
 
     home = Home(settings.home())
     state = read_state(home) if supervisor_pid(home) else None
-    pid = next((each.pid for each in state.components if each.name == SPARK), None) if state else None
+    pid = next((component.pid for component in state.components if component.name == SPARK), None) if state else None
     if pid is None:
         raise SparkRunError(f"the stack in {home.root} runs no Spark: ./cdc status; a server of yours is restarted where it runs")
     if not dry_run:
@@ -191,18 +199,20 @@ def _restart_spark(*, dry_run: bool) -> None:
     print(f"{SPARK}: process {pid} {'would be' if dry_run else 'was'} ended, and the supervisor starts it again: ./cdc status")
 
 
-def pause(connectors: Connectors, dry_run: DryRunOfVerb = False, output: Output = Format.text) -> None:
+@verb()
+def pause(platform: Platform, connectors: Connectors, dry_run: DryRunOfVerb = False, output: Output = Format.text) -> None:
     """Pause connectors: tasks stay and hold their slots, nothing is read. For longer, stop them."""
-    _each(connectors, "pause", lambda connect, name: connect.pause(name), dry_run=dry_run, output=output)
+    _each(platform, connectors, "pause", lambda connect, name: connect.pause(name), dry_run=dry_run, output=output)
 
 
-def resume(connectors: Connectors, dry_run: DryRunOfVerb = False, output: Output = Format.text) -> None:
+@verb()
+def resume(platform: Platform, connectors: Connectors, dry_run: DryRunOfVerb = False, output: Output = Format.text) -> None:
     """Let paused or stopped connectors run, and wait until every task does; from the offsets that Connect has of them."""
     from cdc_assets.capture.connectors.connector_restart import resume_connector
     from cdc_assets.capture.connectors.connector_start import begin, is_beginning, without_mark
 
     def act(connect: ConnectClient, name: str) -> None:
-        _refuse_other(name)
+        _refuse_other(platform, name)
         config = connect.config(name) or {}
         if is_beginning(config):
             begin(connect, without_mark(config), resume_offsets=True)
@@ -210,33 +220,33 @@ def resume(connectors: Connectors, dry_run: DryRunOfVerb = False, output: Output
             resume_connector(connect, name)
         connect.wait_running(name)
 
-    _each(connectors, "resume", act, dry_run=dry_run, output=output)
+    _each(platform, connectors, "resume", act, dry_run=dry_run, output=output)
 
 
-def _refuse_other(name: str) -> None:
-    """A declared connector does not go on from an offset of another server; one that cannot be asked is told."""
+def _refuse_other(platform: Platform, name: str) -> None:
+    # A declared connector does not go on from an offset of another server; one that cannot be asked is told.
     from cdc_assets.capture.incarnations.server_verdict import refuse_other
-    from cdc_assets.clients.platform import Platform
     from cdc_assets.registry import names
     from cdc_assets.registry.errors import IncarnationError
 
     for source in chosen_sources():
         if source.captured and names.connector_name(source.captured) == name:
             try:
-                refuse_other(Chain(Platform(), source.captured))
+                refuse_other(Chain(platform, source.captured))
             except IncarnationError:
                 raise
             except CdcAssetsError as error:
                 print(f"cdc: whether the server is the one that was read cannot be told: {error}", file=sys.stderr)
 
 
-def stop(connectors: Connectors, dry_run: DryRunOfVerb = False, output: Output = Format.text) -> None:
+@verb()
+def stop(platform: Platform, connectors: Connectors, dry_run: DryRunOfVerb = False, output: Output = Format.text) -> None:
     """Stop connectors: no task is left; config and offsets stay. A replication slot then holds back the source's log."""
-    _each(connectors, "stop", lambda connect, name: connect.stop(name), dry_run=dry_run, output=output)
+    _each(platform, connectors, "stop", lambda connect, name: connect.stop(name), dry_run=dry_run, output=output)
 
 
-def _refuse_of_git(name: str, verb: str) -> None:
-    """State is declared in a manifest; a registry that cannot be read stands in nobody's way."""
+def _refuse_of_git(name: str, word: str) -> None:
+    # State is declared in a manifest; a registry that cannot be read stands in nobody's way.
     from cdc_assets.capture.connectors.connector_inventory import refuse_write_of
     from cdc_assets.registry.errors import RegistryError
 
@@ -245,19 +255,26 @@ def _refuse_of_git(name: str, verb: str) -> None:
     except RegistryError as error:
         print(f"cdc: whether git owns connector {name} cannot be told: {error}", file=sys.stderr)
         return
-    refuse_write_of(sources, name, f"cdc {verb} {name}", f"set `state: {_STATES[verb]}` in its manifest, and commit that")
+    refuse_write_of(sources, name, f"cdc {word} {name}", f"set `state: {_STATES[word]}` in its manifest, and commit that")
 
 
-def _each(connectors: list[str], verb: str, act: Callable[[ConnectClient, str], object], *, dry_run: bool, output: str) -> None:
+def _each(
+    platform: Platform,
+    connectors: list[str],
+    word: str,
+    act: Callable[[ConnectClient, str], object],
+    *,
+    dry_run: bool,
+    output: str,
+) -> None:
     from cdc_assets.capture.connectors.connector_inventory import locate
-    from cdc_assets.clients.platform import Platform
 
-    platform, answers = Platform(), []
+    answers = []
     for name in connectors:
-        answer: dict[str, Any] = {"connector": name, "verb": verb, "dry_run": dry_run, "error": None}
+        answer: dict[str, Any] = {"connector": name, "verb": word, "dry_run": dry_run, "error": None}
         try:
-            if verb in _STATES:
-                _refuse_of_git(name, verb)
+            if word in _STATES:
+                _refuse_of_git(name, word)
             connect = locate(platform, name)
             if not dry_run:
                 act(connect, name)
@@ -268,7 +285,7 @@ def _each(connectors: list[str], verb: str, act: Callable[[ConnectClient, str], 
             print(f"cdc: {error}", file=sys.stderr)
         answers.append(answer)
         if not is_data(output) and not answer["error"]:
-            done = f"would {verb}, is" if dry_run else f"{verb} asked, is"
+            done = f"would {word}, is" if dry_run else f"{word} asked, is"
             print(f"{name}: {done} {answer['state']}, tasks: {', '.join(map(str, answer['tasks'])) or 'none'}")
     if is_data(output):
         print_document(answers, output)
@@ -279,8 +296,9 @@ def _each(connectors: list[str], verb: str, act: Callable[[ConnectClient, str], 
 _WHERE = "Only these rows: a condition in the database's SQL, the same for each table."
 
 
+@verb()
 def snapshot(
-    source: Annotated[str, typer.Argument(help="The source's name in the registry.", autocompletion=complete_source)],
+    chain: OneChain,
     tables: Annotated[list[str], typer.Argument(help="The tables, as in the database or in the lake.")],
     where: Annotated[str, typer.Option("--where", help=_WHERE)] = "",
     blocking: Annotated[
@@ -294,29 +312,28 @@ def snapshot(
     Use --blocking if rows of an earlier table must go. After a kill, give the same command again.
     """
     from cdc_assets.capture.onboarding.snapshot_again import Reading, judge, read_again, refuse_kind, steps, work_of
-    from cdc_assets.clients.platform import Platform
 
-    (declared,) = chosen_sources([source])
-    tell_experimental([declared])
-    chosen = _registry_names(declared, tables)
-    refuse_kind(declared)
+    source = chain.source
+    tell_experimental([source])
+    chosen = _registry_names(source, tables)
+    refuse_kind(source)
     reading = Reading(chosen, "blocking" if blocking else "incremental", where.strip())
-    snapshot_work = work_of(Platform(), source, reading, lambda text: print(text, file=sys.stderr, flush=True))
-    answer = {"source": source, "tables": list(chosen), "way": reading.way, "where": reading.where, "dry_run": dry_run}
+    snapshot_work = work_of(chain.platform, source.name, reading, say)
+    answer = {"source": source.name, "tables": list(chosen), "way": reading.way, "where": reading.where, "dry_run": dry_run}
     if dry_run:
         judge(snapshot_work, reading.where)
         rows = [{"step": step.name, "what": step.what} for step in steps(reading)]
         if is_data(output):
             print_document({**answer, "plan": rows}, output)
         else:
-            print(f"{source}: {', '.join(chosen)} again, {reading.way}")
+            print(f"{source.name}: {', '.join(chosen)} again, {reading.way}")
             print("\n".join(f"{number:2} {row['step']:14} {row['what']}" for number, row in enumerate(rows, 1)))
         return
     taken = read_again(snapshot_work, reading)
     if is_data(output):
         print_document({**answer, "steps": taken}, output)
         return
-    _print_rows(source, reading.way, taken["snapshot"])
+    _print_rows(source.name, reading.way, taken["snapshot"])
 
 
 def _registry_names(source: BaseSource, tables: list[str]) -> tuple[str, ...]:
@@ -340,13 +357,18 @@ DryRunOfOffsets = Annotated[bool, typer.Option("--dry-run", help="Show before an
 
 
 @offsets_app.command("get")
-def get_(connector: Connector, output: Output = Format.json) -> None:
+@verb()
+def get_(platform: Platform, connector: Connector, output: Output = Format.json) -> None:
     """Print a connector's offsets, in the form that `set` reads."""
-    print_document(_connect(connector).offsets(connector), output)
+    from cdc_assets.capture.connectors.connector_inventory import locate
+
+    print_document(locate(platform, connector).offsets(connector), output)
 
 
 @offsets_app.command("set")
+@verb()
 def set_(
+    platform: Platform,
     connector: Connector,
     file: Annotated[Path, typer.Option("--file", "-f", help="As `get` prints it; - for standard input.")],
     dry_run: DryRunOfOffsets = False,
@@ -354,7 +376,7 @@ def set_(
 ) -> None:
     """Set the offsets in a file, and leave all others; an offset of null is forgotten."""
     offsets = _read(file)
-    connect, before = _require_stopped(connector)
+    connect, before = _require_stopped(platform, connector)
     if dry_run:
         entries = [*before, *(offset.to_json() for offset in offsets)]
         by_partition = {json.dumps(entry["partition"], sort_keys=True): entry for entry in entries}
@@ -366,29 +388,25 @@ def set_(
 
 
 @offsets_app.command("reset")
-def reset(connector: Connector, dry_run: DryRunOfOffsets = False, output: Output = Format.json) -> None:
+@verb()
+def reset(platform: Platform, connector: Connector, dry_run: DryRunOfOffsets = False, output: Output = Format.json) -> None:
     """Forget all offsets: a Debezium connector then snapshots anew, a mirror copies from the beginning again."""
-    connect, before = _require_stopped(connector)
+    connect, before = _require_stopped(platform, connector)
     if not dry_run:
         print(connect.reset_offsets(connector), file=sys.stderr)
     after: list[Any] = [] if dry_run else connect.offsets(connector)
     print_document({"connector": connector, "dry_run": dry_run, "before": before, "after": after}, output)
 
 
-def _connect(connector: str) -> ConnectClient:
-    from cdc_assets.capture.connectors.connector_inventory import locate
-    from cdc_assets.clients.platform import Platform
-
-    return locate(Platform(), connector)
-
-
-def _require_stopped(connector: str) -> tuple[ConnectClient, list[dict[str, Any]]]:
+def _require_stopped(platform: Platform, connector: str) -> tuple[ConnectClient, list[dict[str, Any]]]:
     """Where it is, and its offsets.
 
     Raises:
         ConnectError: it is not stopped.
     """
-    connect = _connect(connector)
+    from cdc_assets.capture.connectors.connector_inventory import locate
+
+    connect = locate(platform, connector)
     before = connect.offsets(connector)
     status = connect.status(connector)
     if status is None or not status.stopped:

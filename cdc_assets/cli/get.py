@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from cdc_assets.cli.declared_sources import EVERY_SOURCE, ChosenSources, complete_connector, complete_source, tell_experimental
 from cdc_assets.cli.output_formats import Format, Output, print_document, print_rows
-from cdc_assets.cli.verb_frame import chosen_sources, complete_connector, complete_source, tell_experimental
+from cdc_assets.cli.verb_frame import verb
+from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
-
-if TYPE_CHECKING:
-    from cdc_assets.clients.platform import Platform
-    from cdc_assets.registry.source_declaration import BaseSource
+from cdc_assets.registry.source_declaration import BaseSource
 
 NARROW = {
     "connectors": ("name", "cluster", "state", "tasks", "source", "trace"),
@@ -22,9 +22,6 @@ NARROW = {
     "topics": ("topic", "cluster", "source", "table", "partitions", "begin", "end"),
     "mirrors": ("source", "table", "state", "copy", "lag", "topic", "mirrored_topic", "repair"),
 }
-
-
-ChosenSources = Annotated[list[str] | None, typer.Argument(help="Of these sources; default all.", autocompletion=complete_source)]
 
 
 class Listable(str, Enum):
@@ -36,25 +33,26 @@ class Listable(str, Enum):
     mirrors = "mirrors"
 
 
+@verb()
 def get(
     kind: Annotated[Listable, typer.Argument(help="connectors, tables, topics or mirrors")],
+    platform: Platform,
     sources: Annotated[
-        list[str] | None, typer.Argument(help="Of these sources; default all.", autocompletion=complete_source)
-    ] = None,
+        ChosenSources, typer.Argument(help="Of these sources; default all.", autocompletion=complete_source)
+    ] = EVERY_SOURCE,
     output: Output = Format.text,
 ) -> None:
     """List what there is, failed first. Connectors include those that the registry does not know (foreign)."""
-    from cdc_assets.clients.platform import Platform
-
-    chosen = chosen_sources(sources or ())
-    tell_experimental(chosen)
-    rows = _READERS[kind](Platform(), chosen)
-    if sources and kind is Listable.connectors:
-        rows = [row for row in rows if set(row["source"].split(", ")) & set(sources)]
+    tell_experimental(sources)
+    rows = _READERS[kind](platform, sources)
+    if sources.are_named and kind is Listable.connectors:
+        rows = [row for row in rows if set(row["source"].split(", ")) & {source.name for source in sources}]
     print_rows(rows, output, narrow=NARROW[kind.value])
 
 
+@verb()
 def describe(
+    platform: Platform,
     what: Annotated[str, typer.Argument(help="connector", autocompletion=lambda: ["connector"])],
     name: Annotated[str, typer.Argument(help="Its name.", autocompletion=complete_connector)],
     output: Output = Format.yaml,
@@ -64,9 +62,8 @@ def describe(
         raise typer.BadParameter(f"{what}: only connectors can be described; cdc describe connector {name}")
     from cdc_assets.capture.connectors.connector_inventory import locate
     from cdc_assets.clients.connector_states import mask_config
-    from cdc_assets.clients.platform import Platform
 
-    connect = locate(Platform(), name)
+    connect = locate(platform, name)
     config, status = connect.config(name) or {}, connect.status(name)
     document = {
         "name": name,
@@ -81,13 +78,13 @@ def describe(
     print_document(document, output)
 
 
-def _connectors(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any]]:
+def _connectors(platform: Platform, sources: Sequence[BaseSource]) -> list[dict[str, Any]]:
     from cdc_assets.capture.connectors.connector_inventory import connector_rows
 
     return connector_rows(platform, sources)
 
 
-def _tables(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any]]:
+def _tables(platform: Platform, sources: Sequence[BaseSource]) -> list[dict[str, Any]]:
     from cdc_assets.proof.chain_status import chain_status
 
     source_names = {source.name for source in sources}
@@ -98,7 +95,7 @@ def _tables(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any
     )
 
 
-def _topics(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any]]:
+def _topics(platform: Platform, sources: Sequence[BaseSource]) -> list[dict[str, Any]]:
     rows = []
     for source in sources:
         pairs = [("lake", platform.lake_kafka(), names.lake_topic)]
@@ -122,7 +119,7 @@ def _topics(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any
     return sorted(rows, key=lambda row: (row["partitions"] is not None, row["cluster"], row["topic"]))
 
 
-def _mirrors(platform: Platform, sources: list[BaseSource]) -> list[dict[str, Any]]:
+def _mirrors(platform: Platform, sources: Sequence[BaseSource]) -> list[dict[str, Any]]:
     from cdc_assets.capture.mirror_losses import mirror_states
 
     mirrored = [source for source in sources if names.is_mirrored(source)]

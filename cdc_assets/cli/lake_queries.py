@@ -21,9 +21,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cdc_assets.cli.declared_sources import (
+    EVERY_SOURCE,
+    ChosenSources,
+    chosen_sources,
+    complete_source,
+    complete_topic,
+)
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows, to_json
-from cdc_assets.cli.verb_frame import chosen_sources, complete_source, complete_topic, group_options, report_errors
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.cli.verb_frame import OneChain, say, verb
+from cdc_assets.clients.platform import Platform
 from cdc_assets.registry import settings
 from cdc_assets.registry.display_text import visible
 from cdc_assets.registry.errors import LakeSqlError
@@ -61,8 +68,9 @@ class SqlOptions:
     ] = None
 
 
-@group_options
+@verb(lake=True)
 def sql(
+    platform: Platform,
     statement: Annotated[str | None, typer.Argument(help="A question; `-` reads statements from stdin.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Print at most so many rows.")] = 100,
     output: Annotated[
@@ -74,15 +82,11 @@ def sql(
 
     Read by DuckDB, without Spark. No table is written.
     """
-    from cdc_assets.clients.platform import Platform
-
     if choice.register is not None and (statement is not None or choice.cut):
         raise typer.BadParameter(
             "--register and --no-register take neither a statement nor --cut: views are of the tables as they are; "
             "ask in a second command"
         )
-    settings.export_stack_environment()
-    platform = Platform()
     tables = _tables(platform.lake, choice.cut)
     if choice.register is not None:
         _register(tables if choice.register else [], platform, output, show_sensitive=choice.show_sensitive)
@@ -125,7 +129,7 @@ def _register(tables: list[Any], platform: Any, output: SqlFormat, *, show_sensi
 
 
 def _keep_names(choice: SqlOptions) -> None:
-    """Until the next of these commands, a server of the stack gets the names again when it starts: its catalog is in memory."""
+    # Until the next of these commands, a server of the stack gets the names again when it starts: its catalog is in memory.
     from cdc_assets.reading.spark_catalog import forget_names, keep_names
     from cdc_assets.stack.component_plan import external_addresses
     from cdc_assets.stack.home import Home
@@ -188,8 +192,9 @@ def _print_answer_rows(columns: Any, rows: Any, output: SqlFormat, *, narrow: An
     writer.writerows([row[name] for name in columns] for row in rows)
 
 
+@verb(lake=True)
 def now(
-    source: Annotated[str, typer.Argument(help="Its name in the registry.", autocompletion=complete_source)],
+    chain: OneChain,
     table: Annotated[str, typer.Argument(help="As in the registry or in the lake.")],
     where: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Only rows with this value; may be given again.")
@@ -205,8 +210,7 @@ def now(
 
     from cdc_assets.reading.silver_now import now as table_now
 
-    settings.export_stack_environment()
-    current = replace(table_now(source, table), where=dict(map(_condition, where or ())))
+    current = replace(table_now(chain.source.name, table), where=dict(map(_condition, where or ())))
     rows = _current_rows(current, limit)
     columns = [name for name in (rows[0] if rows else ()) if not name.startswith("_cdc_")]
     print_rows(rows[:limit], output, narrow=columns)
@@ -254,8 +258,9 @@ class PeekOptions:
     partition: Annotated[int | None, typer.Option(min=0, help="Only of this partition.")] = None
 
 
-@group_options
+@verb()
 def peek(
+    platform: Platform,
     topic: Annotated[str, typer.Argument(help="Its name, on the core or the lake cluster.", autocompletion=complete_topic)],
     chosen: PeekOptions,
     cluster: Annotated[str | None, typer.Option(help="Where to look; by default core, then lake.")] = None,
@@ -264,10 +269,8 @@ def peek(
 ) -> None:
     """Print records of a topic, decoded. Sensitive columns are shown as hashes; nothing is committed."""
     from cdc_assets.clients import record_window
-    from cdc_assets.clients.platform import Platform
     from cdc_assets.reading.topic_records import Decoder, find_topic, matches_key
 
-    platform = Platform()
     sources = load_sources(settings.sources_folder())
     topic_place = find_topic(platform, sources, topic, cluster=cluster)
     decoder = Decoder(topic_place, platform.lake, show_sensitive=show_sensitive)
@@ -290,7 +293,7 @@ def peek(
 
 
 def _print_record(record: Any, output: Format) -> None:
-    """A line of text or of JSON for each record, or a document of YAML: one that follows has no end."""
+    # A line of text or of JSON for each record, or a document of YAML: one that follows has no end.
     if output is Format.json:
         print(to_json(record.to_json()), flush=True)
     elif is_data(output):
@@ -309,18 +312,17 @@ _PLANNED = ("table", "version", "rows", "waiting")
 
 
 @cut_app.command("list")
+@verb(failure=2, lake=True)
 def list_cuts(
     sources: Annotated[
-        list[str] | None, typer.Argument(metavar="[SOURCE]…", help="Default all.", autocompletion=complete_source)
-    ] = None,
+        ChosenSources, typer.Argument(metavar="[SOURCE]…", help="Default all.", autocompletion=complete_source)
+    ] = EVERY_SOURCE,
     output: Output = Format.text,
 ) -> None:
     """List the kept cuts, newest first; no service is asked."""
     from cdc_assets.recovery.cut_manifest import read_cuts
 
-    settings.export_stack_environment()
-    with report_errors():
-        cuts = [cut for source in chosen_sources(sources or ()) for cut in read_cuts(settings.lake(), source)]
+    cuts = [cut for source in sources for cut in read_cuts(settings.lake(), source)]
     rows = [
         {
             "cut": cut.cut,
@@ -335,6 +337,7 @@ def list_cuts(
 
 
 @cut_app.command()
+@verb(failure=2, lake=True)
 def show(
     cut: Annotated[str, typer.Argument(help="Its name; a source's name: its newest.", autocompletion=complete_source)],
     output: Output = Format.text,
@@ -342,31 +345,23 @@ def show(
     """Show which version of each table a cut names; no service is asked."""
     from cdc_assets.recovery.cut_manifest import find_cut
 
-    settings.export_stack_environment()
-    with report_errors():
-        named_cut = find_cut(settings.lake(), chosen_sources(), cut)
-    _print_cut(named_cut, output)
+    _print_cut(find_cut(settings.lake(), chosen_sources(), cut), output)
 
 
 @cut_app.command()
+@verb(failure=2, lake=True)
 def make(
-    source: Annotated[str, typer.Argument(help="Its name.", autocompletion=complete_source)],
+    chain: OneChain,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would begin with, and do nothing.")] = False,
     output: Output = Format.text,
 ) -> None:
     """Make a cut of this moment, and keep it. Bronze and silver are brought up to it."""
-    from cdc_assets.clients.platform import Platform
     from cdc_assets.recovery.consistent_cut import make_cut, plan_cut
 
-    settings.export_stack_environment()
-    [chosen] = chosen_sources([source])
     if dry_run:
-        with report_errors():
-            planned = list(plan_cut(Chain(Platform(), chosen)))
-        print_rows(planned, output, narrow=_PLANNED)
+        print_rows(list(plan_cut(chain)), output, narrow=_PLANNED)
         return
-    with report_errors():
-        made = make_cut(Chain(Platform(), chosen), lambda text: print(text, file=sys.stderr, flush=True))
+    made = make_cut(chain, say)
     for name in made.forgotten:
         print(f"{name} is kept no longer", file=sys.stderr)
     _print_cut(made.manifest, output)

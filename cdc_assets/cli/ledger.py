@@ -11,9 +11,11 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
+from cdc_assets.cli.declared_sources import chosen_sources, complete_source, table_of
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.progress import console as told
-from cdc_assets.cli.verb_frame import chosen_sources, complete_source, report_errors
+from cdc_assets.cli.verb_frame import verb
+from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof.event_ledger import WINDOWS, Hop, SourceLedger, WindowCount, hops, total, windows_before_watermark
 from cdc_assets.registry import names, settings
@@ -43,7 +45,9 @@ ChosenTable = Annotated[
 ]
 
 
+@verb(failure=2)
 def ledger(
+    platform: Platform,
     chosen: ChosenTable,
     window: Annotated[Window, typer.Option(help="Size of the windows (UTC).")] = Window.hour,
     last: Annotated[str | None, typer.Option(help="Only windows that were open within this time, such as 6h or 7d.")] = None,
@@ -58,26 +62,25 @@ def ledger(
     """Print a table's ledger. Exit 0 when every window balances, 1 when one does not, 2 when a hop could not be counted."""
     if again and not count:
         raise typer.BadParameter("--again counts anew, so it needs --count")
-    with report_errors():
-        source, table = _table(chosen)
-        lake, named = settings.lake(), f"{source.name}/{names.table_name(table)}"
-        since = _since(last, window)
-        if count:
-            _count(source, table, again=again, dry_run=dry_run)
-        counted = SourceLedger(lake, source)
-        watermark = counted.place(table)
-        if watermark is None:
-            raise LedgerEmptyError(named)
-        windows = counted.windows(table, window=window.value, since=since)
-        if not source.ledger.early:
-            windows = windows_before_watermark(windows, watermark, window.value)
-        found_hops = hops(windows, watermark, mirrored=names.is_mirrored(source))
-        if plot:
-            _draw(plot, windows, named, window)
-        if is_data(output):
-            print_document(_answer(named, window, watermark, windows, found_hops), output)
-        else:
-            _print(windows, found_hops)
+    source, table = _table(chosen)
+    lake, named = settings.lake(), f"{source.name}/{names.table_name(table)}"
+    since = _since(last, window)
+    if count:
+        _count(Chain(platform, source), table, again=again, dry_run=dry_run)
+    counted = SourceLedger(lake, source)
+    watermark = counted.place(table)
+    if watermark is None:
+        raise LedgerEmptyError(named)
+    windows = counted.windows(table, window=window.value, since=since)
+    if not source.ledger.early:
+        windows = windows_before_watermark(windows, watermark, window.value)
+    found_hops = hops(windows, watermark, mirrored=names.is_mirrored(source))
+    if plot:
+        _draw(plot, windows, named, window)
+    if is_data(output):
+        print_document(_answer(named, window, watermark, windows, found_hops), output)
+    else:
+        _print(windows, found_hops)
     if any(hop.differing for hop in found_hops):
         raise typer.Exit(1)
     if any(hop.uncounted for hop in found_hops):
@@ -85,7 +88,7 @@ def ledger(
 
 
 def _since(last: str | None, window: Window) -> datetime | None:
-    """The begin of the window that it falls into: a window is shown with all of its events, or not at all."""
+    # The begin of the window that it falls into: a window is shown with all of its events, or not at all.
     if last is None:
         return None
     try:
@@ -110,10 +113,7 @@ def _table(chosen: str) -> tuple[BaseSource, Table]:
     sources = {source.name: source for source in chosen_sources()}
     name, dot, short = chosen.replace("/", ".", 1).partition(".")
     if dot and name in sources:
-        try:
-            return sources[name], sources[name].table(short)
-        except KeyError as error:
-            raise typer.BadParameter(str(error.args[0])) from None
+        return sources[name], table_of(sources[name], short)
     matches = [(source, t) for source in sources.values() for t in source.tables if chosen in (names.table_name(t), t.name)]
     if len(matches) == 1:
         return matches[0]
@@ -124,17 +124,16 @@ def _table(chosen: str) -> tuple[BaseSource, Table]:
     raise typer.BadParameter(f"no source has a table {chosen}; sources: {', '.join(sources)}")
 
 
-def _count(source: BaseSource, table: Table, *, again: bool, dry_run: bool) -> None:
-    from cdc_assets.clients.platform import Platform
+def _count(chain: Chain[BaseSource], table: Table, *, again: bool, dry_run: bool) -> None:
     from cdc_assets.proof.event_ledger import behind, count_events
 
-    platform = Platform()
+    platform, source = chain.platform, chain.source
     if dry_run:
         ledger_place = SourceLedger(platform.lake, source).place(table)
         what = "all events again" if again else f"{quantity(behind(platform.lake, source, table, ledger_place), 'event')}"
         told.print(f"{source.name}/{names.table_name(table)}: would count {what}")
         return
-    result = count_events(Chain(platform, source), [table], again=again)
+    result = count_events(chain, [table], again=again)
     told.print(f"counted {quantity(result.rows_read, 'event')} in {result.seconds:.1f} s")
     for name, why in result.detail.get("not_anew", {}).items():
         told.print(f"{source.name}/{name}: its topics keep what was counted of them: {why}")

@@ -26,10 +26,10 @@ from cdc_assets.cli.progress import console, status
 from cdc_assets.cli.verdict_lines import is_red, print_verdicts
 from cdc_assets.clients.delta_log import silver_rows
 from cdc_assets.clients.platform import Platform
+from cdc_assets.defs.check_specs import MANIFEST_PARITY, RECONCILED, RECORD_PARITY
 from cdc_assets.defs.instance_runs import root_message, step_failures
 from cdc_assets.defs.ledger_assets import keys_without_ledger
 from cdc_assets.defs.overall_jobs import TRANSPORT_JOB, VOLUMETRY_JOB
-from cdc_assets.defs.volumetry_checks import check_name
 from cdc_assets.proof.caught_up import Awaited, Behind, wait_caught_up
 from cdc_assets.proof.chain_verdicts import (
     NOT_RUN,
@@ -137,7 +137,7 @@ def _reasons(result: dg.ExecuteInProcessResult) -> dict[str, str]:
 
 @contextmanager
 def _keep_console(console: Console) -> Iterator[None]:
-    """Dagster takes standard output and error for the run's logs; progress still goes where it went."""
+    # Dagster takes standard output and error for the run's logs; progress still goes where it went.
     before = console.file
     with os.fdopen(os.dup(before.fileno()), "w", encoding="utf-8") as own:
         console.file = own
@@ -196,10 +196,8 @@ class FailedRuns:
                 for event in self._instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_SUCCESS):
                     self._in_a_row.pop(str(event.step_key), None)
             if run.status == dg.DagsterRunStatus.FAILURE:
-                yield run.run_id, self._failed_steps(run.run_id)
-
-    def _failed_steps(self, run_id: str) -> list[tuple[str, str]]:
-        return step_failures(self._instance, run_id) or [("a run", "ended before any of its steps; its page says why")]
+                failures = step_failures(self._instance, run.run_id)
+                yield run.run_id, failures or [("a run", "ended before any of its steps; its page says why")]
 
 
 _NOTHING = -1
@@ -242,8 +240,8 @@ def line_of(
 ) -> Line:
     """What the checks of one table say. `silver_rows`: by silver's own log, where no check compares them with a source's."""
     figures = {
-        layer: outcomes.get((names.asset_key(layer, source, table), check))
-        for layer, check in ((layer, check_name(layer)) for layer in ("bronze", "silver", "backup"))
+        spec.layer: outcomes.get((names.asset_key(spec.layer, source, table), spec.name))
+        for spec in (RECORD_PARITY, RECONCILED, MANIFEST_PARITY)
     }
     compared = source.asked is not None
     return Line(
@@ -429,7 +427,7 @@ class _LinkCounts:
 
 
 def _count_links(console: Console, platform: Platform, sources: Sequence[BaseSource]) -> _LinkCounts:
-    """Run every check but those of ledgers before their first count: they would warn until their schedule's next run."""
+    # Run every check but those of ledgers before their first count: they would warn until their schedule's next run.
     from cdc_assets.definitions import defs
 
     uncounted = {key for source in sources for key in keys_without_ledger(platform.lake, source)}
@@ -446,7 +444,6 @@ def _print_links(
     reached: dict[tuple[str, str], float],
     counted: _LinkCounts,
 ) -> bool:
-    """A table per source; True when every check passed."""
     passed = True
     for source in sources:
         own = [v for v in counted.verdicts if v.asset == asset_key("connector", source)]

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from cdc_assets.cli.output_formats import Format, Output, print_rows
+from cdc_assets.cli.verb_frame import verb
+from cdc_assets.clients.platform import Platform
 from cdc_assets.registry import settings
 
 
@@ -40,18 +42,17 @@ def alerts(
         raise typer.Exit(1)
 
 
+@verb(lake=True)
 def metrics(
+    platform: Platform,
     port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1; 0: one that is free.")] = 9309,
     every: Annotated[float, typer.Option(min=0, help="Seconds for which figures are kept: scrapes meanwhile get the same.")] = 30,
     once: Annotated[bool, typer.Option("--once", help="Print the figures, and serve nothing.")] = False,
 ) -> None:
     """Serve lags, rows, events, checks and disks to Prometheus, until Ctrl-C."""
-    from cdc_assets.clients.platform import Platform
     from cdc_assets.deploy.prometheus_metrics import FigureCache, collect, exposition, serve
     from cdc_assets.registry.errors import MetricsError
 
-    settings.export_stack_environment()
-    platform = Platform()
     cache = FigureCache(lambda: collect(platform), seconds=every)
     if once:
         print(exposition(cache), end="")

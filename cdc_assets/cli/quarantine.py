@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from cdc_assets.chain.quarantine import QuarantinedRecord, QuarantineFilter, quarantine_records
+from cdc_assets.cli.declared_sources import chosen_sources, table_of
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.display_text import visible
-from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 
@@ -80,7 +80,7 @@ class ChosenRecords:
     """What a call chose of a table's records, and how many there were when it began."""
 
     table: str
-    wanted: QuarantineFilter
+    record_filter: QuarantineFilter
     count: int
     dry_run: bool
 
@@ -90,7 +90,9 @@ class ChosenRecords:
             return None
         from spark.silver import quarantine_redrive
 
-        choice = quarantine_redrive.Choice(self.wanted.error_class, None, self.wanted.partition, self.wanted.offset)
+        choice = quarantine_redrive.Choice(
+            self.record_filter.error_class, None, self.record_filter.partition, self.record_filter.offset
+        )
         decided = partial(getattr(quarantine_redrive, job), choice=choice)
         return _run(self.table, decided, is_folded=job == "redrive")
 
@@ -122,7 +124,7 @@ def redrive(chosen: ChosenRecords) -> tuple[dict[str, Any], str]:
     done = chosen.run("redrive")
     if done is None:
         return {}, "" if chosen.dry_run else ", 0 folded, 0 left"
-    left = len(_matching_records(chosen.table, chosen.wanted))
+    left = len(_matching_records(chosen.table, chosen.record_filter))
     facts = {"redriven": done.redriven, "silver_version": done.version, "seconds": done.seconds, "left": left}
     return facts, f", {done.redriven} folded, {left} left"
 
@@ -168,13 +170,7 @@ def _matching_records(
 
 def _tables(chosen: str | None) -> list[tuple[BaseSource, Table]]:
     name, _, short = (chosen or "").partition("/")
-    sources = {source.name: source for source in load_sources(settings.sources_folder())}
-    if name and name not in sources:
-        raise typer.BadParameter(f"no source {name}; there are: {', '.join(sources)}")
-    picked = [sources[name]] if name else list(sources.values())
+    picked = chosen_sources([name] if name else ())
     if not short:
         return [(source, table) for source in picked for table in source.tables]
-    try:
-        return [(source, source.table(short)) for source in picked]
-    except KeyError as error:
-        raise typer.BadParameter(str(error.args[0])) from None
+    return [(source, table_of(source, short)) for source in picked]

@@ -20,8 +20,9 @@ from rich.markup import escape
 from rich.table import Table as Grid
 from rich.text import Text
 
+from cdc_assets.cli.declared_sources import chosen_sources, table_of, tell_experimental
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
-from cdc_assets.cli.verb_frame import report_errors, tell_experimental
+from cdc_assets.cli.verb_frame import verb
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof import history_proof
@@ -39,10 +40,9 @@ from cdc_assets.proof.comparison_result import (
     not_compared,
 )
 from cdc_assets.proof.healing import heal
-from cdc_assets.registry import names, settings
+from cdc_assets.registry import names
 from cdc_assets.registry.display_text import visible
 from cdc_assets.registry.errors import ON_PURPOSE
-from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
@@ -109,7 +109,9 @@ class _Asked:
     heal: bool
 
 
+@verb(failure=2, lake=True)
 def reconcile(
+    platform: Platform,
     chosen: Annotated[
         list[str] | None,
         typer.Argument(metavar="[SOURCE[.TABLE]]...", help="Default: every source whose log tells an exact moment."),
@@ -134,18 +136,15 @@ def reconcile(
     Histories are proven as well: against silver, by their intervals, and folded again from all of bronze.
     Exit code: 0 everything is equal, 1 something differs, 2 something could not be compared (and why).
     """
-    with report_errors():
-        picked = _selection(chosen or [])
-        choice = _Asked(_share(share), timeout, ComparisonMethod(two_step, standby, view), mend and not dry_run)
-        _check_method(choice, [source for source, _ in picked])
-        tell_experimental(source for source, _ in picked)
-        settings.export_stack_environment()
-        platform = Platform()
-        results = [result for source, tables in picked for result in _prove_source(Chain(platform, source), tables, choice)]
-        if is_data(output):
-            print_document([r.to_json() for r in results], output)
-        else:
-            _print(results)
+    picked = _selection(chosen or [])
+    choice = _Asked(_share(share), timeout, ComparisonMethod(two_step, standby, view), mend and not dry_run)
+    _check_method(choice, [source for source, _ in picked])
+    tell_experimental(source for source, _ in picked)
+    results = [result for source, tables in picked for result in _prove_source(Chain(platform, source), tables, choice)]
+    if is_data(output):
+        print_document([r.to_json() for r in results], output)
+    else:
+        _print(results)
     verdicts = {r.verdict for r in results} | {r.history.verdict for r in results if r.history is not None}
     # Whatever is none of the two is not equal either.
     raise typer.Exit(1 if DIFFERENT in verdicts else 0 if verdicts <= {EQUAL} else 2)
@@ -160,7 +159,6 @@ def _check_method(asked: _Asked, sources: Sequence[BaseSource]) -> None:
 
 
 def _prove_source(chain: Chain[BaseSource], tables: list[Table], asked: _Asked) -> list[TableResult]:
-    """Rows, healed where that is asked for, and then histories, which are proven against them."""
     compare = partial(_compare_source, chain, asked=asked)
     results = compare(tables)
     if asked.heal:
@@ -173,7 +171,7 @@ def _prove_source(chain: Chain[BaseSource], tables: list[Table], asked: _Asked) 
 
 
 def _compare_source(chain: Chain[BaseSource], tables: Sequence[Table], *, asked: _Asked) -> dict[str, TableResult]:
-    """What stands before a whole source is the result of each of its tables: the other sources are compared."""
+    # What stands before a whole source is the result of each of its tables: the other sources are compared.
     slices = dict.fromkeys([names.table_name(t) for t in tables], asked.share)
     try:
         return compare_rows(chain, tables, ComparisonScope(slices, asked.timeout, asked.method))
@@ -269,7 +267,7 @@ def _print_differences(console: Console, result: TableResult) -> None:
 
 def _selection(chosen: list[str]) -> list[tuple[BaseSource, list[Table]]]:
     """By source, in the order of the registry. `SOURCE/TABLE` is taken as well."""
-    sources = {s.name: s for s in load_sources(settings.sources_folder())}
+    sources = {source.name: source for source in chosen_sources()}
     picked: dict[str, list[Table]] = {}
     exact = [name for name, source in sources.items() if can_reconcile(source)]
     if not chosen and (others := [name for name in sources if name not in exact]):
@@ -280,13 +278,8 @@ def _selection(chosen: list[str]) -> list[tuple[BaseSource, list[Table]]]:
         print(notice, file=sys.stderr)
     for text in chosen or exact:
         name, _, short = text.replace("/", ".", 1).partition(".")
-        source = sources.get(name)
-        if source is None:
-            raise typer.BadParameter(f"no source {name}; there are: {', '.join(sources)}")
-        try:
-            tables = [source.table(short)] if short else list(source.tables)
-        except KeyError as error:
-            raise typer.BadParameter(str(error.args[0])) from None
+        (source,) = chosen_sources([name])
+        tables = [table_of(source, short)] if short else list(source.tables)
         tables_of_source = picked.setdefault(name, [])
         tables_of_source += [t for t in tables if t not in tables_of_source]
     return [(source, picked[name]) for name, source in sources.items() if name in picked]

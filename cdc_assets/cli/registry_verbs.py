@@ -70,7 +70,6 @@ def validate(
 
 
 def _rows_rhythm(source: BaseSource) -> str:
-    """How often rows are compared: `1d`, `never`, or with the counts."""
     if source.asked is not None:
         return f"with the counts, {format_duration(source.volumetry.every)}"
     return format_duration(source.rows_every) if source.rows_every else NEVER
@@ -138,7 +137,6 @@ def reload(
 
 
 def _take_in_all(url: str, sources: Sequence[BaseSource], news: RegistryNews, timeout: float) -> dict[str, Any]:
-    """The registry, and what CDC_DEFINITIONS names; what Dagster has then."""
     from cdc_assets.defs.code_location import try_user_definitions
     from cdc_assets.defs.source_chain import take_in_sources
     from cdc_assets.operations.own_definitions import await_definitions, offer_definitions

@@ -53,8 +53,8 @@ def render_verb(
     elif check or dry_run:
         print("".join(change.diff() for change in file_changes), end="")
     else:
-        for each in file_changes:
-            print(f"{each.action:7}{out / each.path}")
+        for change in file_changes:
+            print(f"{change.action:7}{out / change.path}")
     became = "differ" if check or dry_run else "changed"
     print(f"{quantity(len(files), 'file')} rendered; in {out / target} {len(file_changes)} {became}", file=sys.stderr)
     if check and file_changes:

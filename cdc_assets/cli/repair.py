@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdc_assets.cli.declared_sources import chosen_sources, complete_source, complete_topic, table_of
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
-from cdc_assets.cli.verb_frame import chosen_sources, complete_source, complete_topic
+from cdc_assets.cli.verb_frame import OneChain, say, verb
+from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 
 if TYPE_CHECKING:
     from cdc_assets.chain.model_repair import ModelRepair
     from cdc_assets.chain.table_reload import TableReload
     from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
-    from cdc_assets.registry.table_declaration import Table
 
 app = typer.Typer(no_args_is_help=True, help="Mend what a red check has named.")
 
 
-@app.callback()
-def _group() -> None:
-    """A group even while it has one verb."""
-
-
 @app.command("mirror")
+@verb()
 def mirror(
+    platform: Platform,
     topic: Annotated[str, typer.Argument(help="The topic's name on the core cluster.", autocompletion=complete_topic)],
     snapshot: Annotated[bool, typer.Option(help="Read the table again, so that what is lost for good is mended.")] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
@@ -36,11 +32,9 @@ def mirror(
 ) -> None:
     """Copy a topic again and read its table again, as far as its findings ask for it; exit 1 while something is wrong."""
     from cdc_assets.capture.mirror_losses import plan, repair
-    from cdc_assets.clients.platform import Platform
 
-    platform = Platform()
     chosen = plan(platform, chosen_sources(), topic, snapshot=snapshot)
-    state = chosen.state if dry_run else repair(platform, chosen, lambda text: print(text, file=sys.stderr))
+    state = chosen.state if dry_run else repair(platform, chosen, say)
     if is_data(output):
         print_document({"steps": chosen.steps, "before": chosen.state.to_json(), "after": state.to_json()}, output)
     else:
@@ -54,8 +48,9 @@ def mirror(
 
 
 @app.command("bronze")
+@verb()
 def bronze(
-    source: Annotated[str, typer.Argument(help="The source's name in the registry.", autocompletion=complete_source)],
+    chain: OneChain,
     table: Annotated[
         str | None, typer.Argument(help="The table, as in the database or in the lake; all of the source without.")
     ] = None,
@@ -74,19 +69,17 @@ def bronze(
     with the whole table, as behind a new connector, is taken as it is.
     """
     from cdc_assets.chain.table_reload import ask_source, plan_reloads, reload_bronze
-    from cdc_assets.clients.platform import Platform
 
-    (declared,) = chosen_sources([source])
-    tables = list(declared.tables) if table is None else _tables(declared, [table])
-    platform = Platform()
-    plans = plan_reloads(Chain(platform, declared), tables, anew=anew)
+    source = chain.source
+    tables = list(source.tables) if table is None else [table_of(source, table)]
+    plans = plan_reloads(chain, tables, anew=anew)
     epochs = {plan.topic: plan.epoch for plan in plans}
     if to_reload := [plan for plan in plans if plan.wanted]:
-        asked_source = ask_source(declared, to_reload[0].gap or to_reload[0].topic)
+        asked_source = ask_source(source, to_reload[0].gap or to_reload[0].topic)
         if not dry_run:
-            epochs |= reload_bronze(Chain(platform, asked_source), to_reload, partial(print, file=sys.stderr))
+            epochs |= reload_bronze(Chain(chain.platform, asked_source), to_reload, say)
     if is_data(output):
-        reloaded = [_reload_document(declared, plan, epochs[plan.topic], dry_run=dry_run) for plan in plans]
+        reloaded = [_reload_document(source, plan, epochs[plan.topic], dry_run=dry_run) for plan in plans]
         print_document(reloaded if table is None else reloaded[0], output)
         return
     for plan in plans:
@@ -94,10 +87,12 @@ def bronze(
 
 
 @app.command("model")
+@verb()
 def model(
     source: Annotated[
         str, typer.Argument(help="The source's name in the registry, or its connector's.", autocompletion=complete_source)
     ],
+    platform: Platform,
     tables: Annotated[
         list[str] | None, typer.Argument(metavar="[TABLE]...", help="Tables that are read again in any case.")
     ] = None,
@@ -109,14 +104,13 @@ def model(
     For sources that have a binlog. Their connector gets the server's own definitions. The source's schema is not touched.
     """
     from cdc_assets.chain.model_repair import plan_repair, repair_models
-    from cdc_assets.clients.platform import Platform
 
     declared = _with_binlog(source)
-    chosen_tables, platform = _tables(declared, tables or []), Platform()
+    chosen_tables = [table_of(declared, name) for name in tables or ()]
     if dry_run:
         done = plan_repair(Chain(platform, declared), chosen_tables)
     else:
-        done = repair_models(Chain(platform, declared), chosen_tables, partial(print, file=sys.stderr))
+        done = repair_models(Chain(platform, declared), chosen_tables, say)
     if is_data(output):
         print_document(_model_document(declared, done), output)
         return
@@ -150,13 +144,6 @@ def _with_binlog(name: str) -> CapturedSource:
     return reader
 
 
-def _tables(declared: BaseSource, chosen: list[str]) -> list[Table]:
-    try:
-        return [declared.table(table) for table in chosen]
-    except KeyError as error:
-        raise typer.BadParameter(str(error.args[0])) from None
-
-
 def _model_document(source: CapturedSource, done: ModelRepair) -> dict[str, object]:
     from cdc_assets.registry import names
 
@@ -186,32 +173,32 @@ def _reload_document(source: BaseSource, plan: TableReload, epoch: int, *, dry_r
 
 
 @app.command("source")
+@verb()
 def source(
     name: Annotated[str, typer.Argument(metavar="SOURCE", help="The source, or its connector.", autocompletion=complete_source)],
+    platform: Platform,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
     output: Output = Format.text,
 ) -> None:
     """Open a new epoch with every table read again: for a source whose server was restored, or lost its slot."""
     from cdc_assets.capture.incarnations.server_verdict import verdict
     from cdc_assets.chain.new_epoch import STEPS, open_epoch
-    from cdc_assets.clients.platform import Platform
     from cdc_assets.registry.errors import IncarnationError
     from cdc_assets.registry.kinds import kind_of
 
     (declared,) = chosen_sources([_source_name(name)])
-    name = declared.name
-    asked_source = declared.captured
+    name, asked_source = declared.name, declared.captured
     if asked_source is None or kind_of(asked_source).incarnation is None:
         raise IncarnationError(
             f"source {name} is no PostgreSQL, MariaDB or MySQL database: its incarnations are not told "
             "(docs/explanation/incarnations.md)"
         )
-    platform = Platform()
-    place_verdict = verdict(Chain(platform, asked_source))
+    captured = Chain(platform, asked_source)
+    place_verdict = verdict(captured)
     other = place_verdict.kind == "other"
     epochs = {}
     if other and not dry_run:
-        epochs = dict(open_epoch(Chain(platform, asked_source), place_verdict.reason, lambda text: print(text, file=sys.stderr)))
+        epochs = dict(open_epoch(captured, place_verdict.reason, say))
     if is_data(output):
         steps = list(STEPS.values()) if other else []
         print_document({"source": name, **asdict(place_verdict), "steps": steps, "epochs": epochs}, output)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cdc_assets.cli.declared_sources import EVERY_SOURCE, ChosenSources, complete_source
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows
 from cdc_assets.cli.progress import console
-from cdc_assets.cli.verb_frame import chosen_sources, complete_source, group_options, report_errors
+from cdc_assets.cli.verb_frame import OneChain, say, verb
+from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.errors import NothingToRunError
@@ -26,14 +28,15 @@ if TYPE_CHECKING:
     from cdc_assets.recovery.restore_point import RestoredTable, RestoreRequest
 
 
-def restore_clusters(source: BaseSource, *, topics: bool, connectors: bool, dry_run: bool, output: Format) -> None:
+def restore_clusters(chain: Chain[BaseSource], *, topics: bool, connectors: bool, dry_run: bool, output: Format) -> None:
     """Schemas first, which topics are read with; then topics, and connectors, which go on behind them."""
+    source = chain.source
     answer: dict[str, Any] = {"source": source.name, "dry_run": dry_run}
     if topics:
-        answer["subjects"] = _subjects(source, dry_run)
-        answer["topics"] = _topics(source, dry_run)
+        answer["subjects"] = _subjects(chain, dry_run)
+        answer["topics"] = _topics(chain, dry_run)
     if connectors:
-        answer["connectors"] = _connectors(source, dry_run)
+        answer["connectors"] = _connectors(chain, dry_run)
     if is_data(output):
         print_document(answer, output)
         return
@@ -48,37 +51,30 @@ def restore_clusters(source: BaseSource, *, topics: bool, connectors: bool, dry_
         print(f"{row['connector']} {row['way']}: {row['reason']}")
 
 
-def _subjects(source: BaseSource, dry_run: bool) -> list[dict[str, Any]]:
-    from cdc_assets.clients.platform import Platform
+def _subjects(chain: Chain[BaseSource], dry_run: bool) -> list[dict[str, Any]]:
     from cdc_assets.recovery.lost_subjects import plan_subjects, restore_subjects
     from cdc_assets.recovery.topic_plan import backup_store
 
-    store = backup_store(Chain(Platform(), source))
-    plans = plan_subjects(store, source) if dry_run else restore_subjects(store, source, _say)
+    store = backup_store(chain)
+    plans = plan_subjects(store, chain.source) if dry_run else restore_subjects(store, chain.source, say)
     return [plan.to_json() for plan in plans]
 
 
-def _topics(source: BaseSource, dry_run: bool) -> list[dict[str, Any]]:
-    from cdc_assets.clients.platform import Platform
+def _topics(chain: Chain[BaseSource], dry_run: bool) -> list[dict[str, Any]]:
     from cdc_assets.recovery.lost_topics import restore_topics
     from cdc_assets.recovery.topic_plan import plan_topics
 
     if dry_run:
-        return [plan.to_json() for plan in plan_topics(Chain(Platform(), source))]
-    filled = restore_topics(Chain(Platform(), source), _say)
+        return [plan.to_json() for plan in plan_topics(chain)]
+    filled = restore_topics(chain, say)
     return [{**topic.plan.to_json(), "topic_id": topic.topic_id, "records": topic.records} for topic in filled]
 
 
-def _connectors(source: BaseSource, dry_run: bool) -> list[dict[str, Any]]:
-    from cdc_assets.clients.platform import Platform
+def _connectors(chain: Chain[BaseSource], dry_run: bool) -> list[dict[str, Any]]:
     from cdc_assets.recovery.restored_connectors import plan_connectors, restore_connectors
 
-    plans = plan_connectors(Chain(Platform(), source)) if dry_run else restore_connectors(Chain(Platform(), source), _say)
+    plans = plan_connectors(chain) if dry_run else restore_connectors(chain, say)
     return [plan.to_json() for plan in plans]
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 _SHOWN_RESTORED = ("table", "outcome", "records", "objects", "bytes", "epoch", "positions")
@@ -122,14 +118,19 @@ class RestoreOptions:
         return self.topics or self.connectors
 
     @property
+    def is_of_rows(self) -> bool:
+        """Whether it is said up to where, or where to, or which rows."""
+        return bool(self.into or self.to or self.skip_damaged or self.wanted)
+
+    @property
     def wanted(self) -> WantedKeys:
         """The keys whose rows are restored."""
         return WantedKeys(tuple(self.keys or ()), self.from_key, self.to_key)
 
 
-@group_options
+@verb(failure=2, lake=True)
 def restore(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A source.", autocompletion=complete_source)],
+    chain: OneChain,
     tables: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]…", help="By short name; all without.")] = None,
     choice: RestoreOptions = RestoreOptions(),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what there is to restore, and change nothing.")] = False,
@@ -140,16 +141,22 @@ def restore(
     Tables that are there are not touched: exit 2. Killed, the same command goes on. Exit 1 when
     something of the backup is damaged: the tables without damage are restored.
     """
-    settings.export_stack_environment()
+    from cdc_assets.recovery.restored_bronze import plan_bronze
+    from cdc_assets.recovery.restored_source import RestoreWish, make_request
+
     if choice.is_of_clusters:
-        _restore_clusters(source, tables or [], choice, dry_run, output)
+        if tables or choice.is_of_rows or choice.past:
+            raise typer.BadParameter(
+                "--topics and --connectors are of the whole source: give them without tables, --into, --to or --past"
+            )
+        restore_clusters(chain, topics=choice.topics, connectors=choice.connectors, dry_run=dry_run, output=output)
         return
-    with report_errors():
-        if choice.past:
-            print_rows(_bring_back(source, tables or [], choice, dry_run), output, narrow=("table", "outcome", "records"))
-            return
-        request = _request(source, tables or [], choice)
-        rows = _plan(request) if dry_run else _restore(request, needs_spark=choice.into is not None)
+    if choice.past:
+        print_rows(_bring_back(chain, tables or [], choice, dry_run), output, narrow=("table", "outcome", "records"))
+        return
+    wish = RestoreWish(tuple(tables or ()), choice.into, choice.to, choice.skip_damaged, choice.wanted)
+    request = make_request(chain, wish)
+    rows = plan_bronze(request) if dry_run else _restore(chain.platform, request, needs_spark=choice.into is not None)
     print_rows([request.row_of(row) for row in rows], output, narrow=_SHOWN_RESTORED)
     for sentence in (sentence for row in rows for sentence in row.damage):
         print(f"damaged: {sentence}", file=sys.stderr)
@@ -157,61 +164,32 @@ def restore(
         raise typer.Exit(1)
 
 
-def _bring_back(name: str, tables: list[str], choice: RestoreOptions, dry_run: bool) -> list[dict[str, Any]]:
-    from cdc_assets.clients.platform import Platform
+def _bring_back(chain: Chain[BaseSource], tables: list[str], choice: RestoreOptions, dry_run: bool) -> list[dict[str, Any]]:
     from cdc_assets.recovery.past_records import bring_back, floor_of_table
     from cdc_assets.recovery.restored_source import tables_of
 
-    if choice.into or choice.to or choice.skip_damaged or choice.wanted:
+    if choice.is_of_rows:
         raise typer.BadParameter(
             "--past is up to where bronze begins, and whole: give it without --into, --to, --skip-damaged and keys"
         )
-    (source,) = chosen_sources([name])
-    platform, rows = Platform(), []
-    for table in tables_of(source, tables):
-        floor = floor_of_table(platform.lake, source, table)
-        restored = None if dry_run else bring_back(Chain(platform, source), table, console.print)
+    rows = []
+    for table in tables_of(chain.source, tables):
+        floor = floor_of_table(chain.platform.lake, chain.source, table)
+        restored = None if dry_run else bring_back(chain, table, console.print)
         outcome = restored.outcome if restored else "gone" if floor else "there"
         rows.append({"table": names.table_name(table), "outcome": outcome, "records": floor.records if floor else 0})
     return rows
 
 
-def _restore_clusters(name: str, tables: list[str], choice: RestoreOptions, dry_run: bool, output: Format) -> None:
-
-    if tables or choice.into or choice.to or choice.skip_damaged or choice.wanted or choice.past:
-        raise typer.BadParameter(
-            "--topics and --connectors are of the whole source: give them without tables, --into, --to or --past"
-        )
-    (source,) = chosen_sources([name])
-    with report_errors():
-        restore_clusters(source, topics=choice.topics, connectors=choice.connectors, dry_run=dry_run, output=output)
-
-
-def _request(name: str, tables: list[str], choice: RestoreOptions) -> RestoreRequest:
-    from cdc_assets.clients.platform import Platform
-    from cdc_assets.recovery.restored_source import RestoreWish, make_request
-
-    (source,) = chosen_sources([name])
-    wish = RestoreWish(tuple(tables), choice.into, choice.to, choice.skip_damaged, choice.wanted)
-    return make_request(Chain(Platform(), source), wish)
-
-
-def _plan(request: RestoreRequest) -> list[RestoredTable]:
-    from cdc_assets.recovery.restored_bronze import plan_bronze
-
-    return plan_bronze(request)
-
-
-def _restore(request: RestoreRequest, *, needs_spark: bool) -> list[RestoredTable]:
-    """Into the lake itself without Spark as well: the runs of the source make silver when they go on."""
-    from cdc_assets.clients.platform import Platform
+def _restore(platform: Platform, request: RestoreRequest, *, needs_spark: bool) -> list[RestoredTable]:
+    # Into the lake itself without Spark as well: the runs of the source make silver when they go on.
     from cdc_assets.recovery.restored_bronze import restore_bronze
     from cdc_assets.recovery.restored_source import restore_source
 
     if needs_spark:
         settings.address("CDC_SPARK_REMOTE")  # before an hour of bronze
     if settings.lookup("CDC_SPARK_REMOTE"):
-        return restore_source(Platform(), request, console.print)
+        return restore_source(platform, request, console.print)
     restored = restore_bronze(request, console.print)
     console.print("bronze is restored; no Spark runs here, so silver and histories follow with the source's runs: ./cdc up")
     return restored
@@ -221,11 +199,12 @@ _PLANNED = ("source", "table", "version", "records", "objects", "bytes", "proble
 _SHOWN_DRILLED = ("source", "table", "version", "rows", "differing", "problem")
 
 
+@verb(failure=2, lake=True)
 def drill(
+    platform: Platform,
     chosen: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[SOURCE]…", help="All that have a backup without.", autocompletion=complete_source),
-    ] = None,
+        ChosenSources, typer.Argument(metavar="[SOURCE]…", help="All that have a backup without.", autocompletion=complete_source)
+    ] = EVERY_SOURCE,
     last: Annotated[bool, typer.Option("--last", help="Print what the last drill has found, and do nothing.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the restored tables where they are.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be restored and compared; do nothing.")] = False,
@@ -235,17 +214,17 @@ def drill(
 
     Exit 1 when a row differs, or a table cannot be restored. The lake itself is only read.
     """
-    settings.export_stack_environment()
+    from cdc_assets.recovery.drill import drill_source
+
     if dry_run and (last or keep):
         raise typer.BadParameter("--dry-run does nothing: give it without --last and --keep")
-    with report_errors():
-        sources = [source for source in chosen_sources(chosen or ()) if chosen or source.backup is not None]
-        if not sources:
-            raise NothingToRunError("no source declares a backup: there is nothing to drill (backup: in its file)")
-        if dry_run:
-            _print_plans(sources, output)
-            return
-        drills = [one for source in sources if (one := _last(source) if last else _drill(source, keep))]
+    chains = [Chain(platform, source) for source in chosen if chosen.are_named or source.backup is not None]
+    if not chains:
+        raise NothingToRunError("no source declares a backup: there is nothing to drill (backup: in its file)")
+    if dry_run:
+        _print_plans(chains, output)
+        return
+    drills = [one for chain in chains if (one := _last(chain) if last else drill_source(chain, console.print, keep=keep))]
     if is_data(output):
         print_document([one.to_json() for one in drills], output)
     else:
@@ -257,27 +236,19 @@ def drill(
         raise typer.Exit(1)
 
 
-def _print_plans(sources: list[BaseSource], output: Format) -> None:
-    from cdc_assets.clients.platform import Platform
+def _print_plans(chains: list[Chain[BaseSource]], output: Format) -> None:
     from cdc_assets.recovery.drill import plan_drill
 
-    plans = [plan.to_json(source.name) for source in sources for plan in plan_drill(Chain(Platform(), source))]
+    plans = [plan.to_json(chain.source.name) for chain in chains for plan in plan_drill(chain)]
     print_rows(plans, output, narrow=_PLANNED)
     if any(plan["problem"] for plan in plans):
         raise typer.Exit(1)
 
 
-def _last(source: BaseSource) -> Drill | None:
+def _last(chain: Chain[BaseSource]) -> Drill | None:
     """As the lake has noted it; where there is none any more, as the backup has."""
-    from cdc_assets.clients.platform import Platform
     from cdc_assets.recovery.drill import drill_of_backup, last_drill
 
-    newest = last_drill(settings.lake(), source)
-    return newest if newest or source.backup is None else drill_of_backup(Platform().store(source.backup.store), source.name)
-
-
-def _drill(source: BaseSource, keep: bool) -> Drill:
-    from cdc_assets.clients.platform import Platform
-    from cdc_assets.recovery.drill import drill_source
-
-    return drill_source(Chain(Platform(), source), console.print, keep=keep)
+    source = chain.source
+    newest = last_drill(chain.platform.lake, source)
+    return newest if newest or source.backup is None else drill_of_backup(chain.platform.store(source.backup.store), source.name)

@@ -106,7 +106,6 @@ def _assert_folders(files: dict[str, Path | None]) -> None:
 
 
 def _say_shortfalls(found: WholeRun) -> None:
-    """What was not reached, and what was not measured, become the exit code."""
     missed = [figure for figure in found.figures if figure.is_missed]
     for figure in missed:
         _say(f"missed by more than 15 %: {figure.scenario}: {figure.median:.3g} {figure.unit}, to reach: {figure.target:.3g}")

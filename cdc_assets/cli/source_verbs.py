@@ -16,9 +16,11 @@ import typer
 from rich.console import Console
 
 from cdc_assets.capture.onboarding.onboarding_state import Journal, Route
+from cdc_assets.cli.declared_sources import chosen_sources, complete_source, tell_experimental
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.progress import console
-from cdc_assets.cli.verb_frame import chosen_sources, complete_source, group_options, tell_experimental
+from cdc_assets.cli.verb_frame import say, verb
+from cdc_assets.clients.platform import Platform
 from cdc_assets.recovery.removal import GO, STAY, RemovalChoice
 from cdc_assets.registry import settings
 from cdc_assets.registry.errors import CdcAssetsError, OnboardingError, RemovalError, RenderError
@@ -43,8 +45,9 @@ class AdoptOptions:
     ours: Annotated[bool, typer.Option("--ours", help=_OURS)] = False
 
 
-@group_options
+@verb()
 def adopt(
+    platform: Platform,
     connector: Annotated[str, typer.Argument(help="A connector of Debezium's on a core's Connect.")],
     chosen: AdoptOptions,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a terminal this is needed.")] = False,
@@ -56,10 +59,9 @@ def adopt(
     The connector is left as it is, and is not restarted. What differs from ours is shown, and declared in the entry.
     """
     from cdc_assets.capture.adoption.adopted_source import look, write
-    from cdc_assets.clients.platform import Platform
 
     adoption = look(
-        Platform(), connector, settings.sources_folder(), source=chosen.source, cluster=chosen.cluster, ours=chosen.ours
+        platform, connector, settings.sources_folder(), source=chosen.source, cluster=chosen.cluster, ours=chosen.ours
     )
     if not is_data(output):
         _print(adoption)
@@ -136,7 +138,7 @@ class AskedOnboarding:
 
 
 def commits(
-    asked: AskedOnboarding, tables: Sequence[str], *, anchor: int | None = 0, waited: bool = True
+    wish: AskedOnboarding, tables: Sequence[str], *, anchor: int | None = 0, waited: bool = True
 ) -> list[OnboardingCommit]:
     """In order; none to be offboarded. `waited`: each is to be waited for.
 
@@ -148,19 +150,19 @@ def commits(
     from cdc_assets.deploy.rendered_files import connectors_to_render
     from cdc_assets.deploy.strimzi import name_warnings
 
-    if asked.route == "offboard":
+    if wish.route == "offboard":
         return []
-    sources, platform = chosen_sources(), load_deployment(asked.deployment)
-    folder = asked.out if asked.out is not None else platform.argocd.path if platform.argocd else ""
+    sources, platform = chosen_sources(), load_deployment(wish.deployment)
+    folder = wish.out if wish.out is not None else platform.argocd.path if platform.argocd else ""
     out = "/".join(Path(folder).parts)
-    captures = (c for c in connectors_to_render(sources, platform) if c.source.name == asked.source and c.role == "capture")
+    captures = (c for c in connectors_to_render(sources, platform) if c.source.name == wish.source and c.role == "capture")
     if waited and (warnings := name_warnings(captures)):
         raise RenderError(f"{warnings[0]}: apply the commits of --dry-run by hand, or give the source a name without underscores")
-    tables_to_onboard = TablesToOnboard(asked.source, tables, asked.route, anchor)
+    tables_to_onboard = TablesToOnboard(wish.source, tables, wish.route, anchor)
     return onboarding_commits(sources, platform, tables_to_onboard, out=out)
 
 
-def print_plan(asked: AskedOnboarding, output: str) -> None:
+def print_plan(wish: AskedOnboarding, output: str) -> None:
     """Nothing is begun or written; the source is asked what the first step would ask it.
 
     Raises:
@@ -168,47 +170,45 @@ def print_plan(asked: AskedOnboarding, output: str) -> None:
     """
     from cdc_assets.capture.onboarding import onboarding_run
 
-    running = Journal.of(asked.source).running if not asked.tables else None
+    running = Journal.of(wish.source).running if not wish.tables else None
     done: dict[str, Any] = running.done if running else {}
     if running:
-        asked = replace(asked, tables=[*running.tables], route=running.route, watch=running.watched)
-    tables = asked.tables or []
-    steps = onboarding_run.plan(asked.source, tables, asked.route, watched=asked.watch)
+        wish = replace(wish, tables=[*running.tables], route=running.route, watch=running.watched)
+    tables = wish.tables or []
+    steps = onboarding_run.plan(wish.source, tables, wish.route, watched=wish.watch)
     if tables and not running:
-        _judge(asked, tables)
+        _judge(wish, tables)
     anchor = done["stop"].get("anchor") if "stop" in done else None
-    commits_by_step = {c.step: c for c in commits(asked, tables, anchor=anchor, waited=False)} if asked.watch and tables else {}
+    commits_by_step = {c.step: c for c in commits(wish, tables, anchor=anchor, waited=False)} if wish.watch and tables else {}
     if is_data(output):
-        rows = [{"step": step.name, "what": step.what, "done": step.name in done} for step in steps]
-        print_document([{**row, **_commit_document(commits_by_step.get(str(row["step"])))} for row in rows], output)
+        rows: list[dict[str, Any]] = [{"step": step.name, "what": step.what, "done": step.name in done} for step in steps]
+        for row in rows:
+            if commit := commits_by_step.get(str(row["step"])):
+                shown = {"title": commit.title, "then": commit.wait, "later": commit.later or None, "patch": commit.patch}
+                row["commit"] = shown
+        print_document(rows, output)
         return
-    print(f"{asked.source}: {', '.join(tables)} by route {asked.route}")
+    print(f"{wish.source}: {', '.join(tables)} by route {wish.route}")
     for number, step in enumerate(steps, 1):
         print(f"{number:2} {step.name:14} {step.what}{' (done)' if step.name in done else ''}")
-    for number, each in enumerate(commits_by_step.values(), 1):
-        print(f"\n# commit {number} of {len(commits_by_step)}, waited for by step {each.step}: {each.title}\n# then: {each.wait}")
-        if each.later:
-            print(f"# not to be applied as it is: {each.later}, and printed then")
-        print(each.patch, end="")
+    for number, commit in enumerate(commits_by_step.values(), 1):
+        title = f"commit {number} of {len(commits_by_step)}, waited for by step {commit.step}: {commit.title}"
+        print(f"\n# {title}\n# then: {commit.wait}")
+        if commit.later:
+            print(f"# not to be applied as it is: {commit.later}, and printed then")
+        print(commit.patch, end="")
 
 
-def _judge(asked: AskedOnboarding, tables: list[str]) -> None:
+def _judge(wish: AskedOnboarding, tables: list[str]) -> None:
     from cdc_assets.capture.onboarding import onboarding_run
-    from cdc_assets.clients.platform import Platform
 
     try:
-        onboarding_run.judge(Platform(), asked.source, tables, asked.route)
+        onboarding_run.judge(Platform(), wish.source, tables, wish.route)
     except OnboardingError:
         raise
     except CdcAssetsError as error:
         # A plan is written for git where nothing of the platform can be reached, too; what it does not know is said.
         print(f"cdc: whether {', '.join(tables)} can be taken in was not asked: {error}", file=sys.stderr)
-
-
-def _commit_document(commit: OnboardingCommit | None) -> dict[str, Any]:
-    if commit is None:
-        return {}
-    return {"commit": {"title": commit.title, "then": commit.wait, "later": commit.later or None, "patch": commit.patch}}
 
 
 Source = Annotated[str, typer.Argument(help="The source's name in the registry.", autocompletion=complete_source)]
@@ -255,22 +255,21 @@ def offboard(
     _do(AskedOnboarding(source, tables, "offboard", True), resume=resume, rollback=False, dry_run=dry_run, output=output)
 
 
-def _do(asked: AskedOnboarding, *, resume: bool, rollback: bool, dry_run: bool, output: str) -> None:
+def _do(wish: AskedOnboarding, *, resume: bool, rollback: bool, dry_run: bool, output: str) -> None:
     from cdc_assets.capture.onboarding import onboarding_run
-    from cdc_assets.clients.platform import Platform
     from cdc_assets.defs.source_chain import take_in_step
 
-    source, tables, route = asked.source, asked.tables, asked.route
+    source, tables, route = wish.source, wish.tables, wish.route
     tell_experimental(chosen_sources([source]))
     if bool(tables) == (resume or rollback):
         raise typer.BadParameter("name tables to begin, or give --resume or --rollback alone to end what was begun")
     if dry_run:
-        print_plan(asked, output)
+        print_plan(wish, output)
         return
-    if asked.watch and tables:
+    if wish.watch and tables:
         # What cannot be rendered is told before anything is begun.
-        commits(asked, tables)
-    if tables and onboarding_run.begin(source, tables, route, again=asked.again, watched=asked.watch) is None:
+        commits(wish, tables)
+    if tables and onboarding_run.begin(source, tables, route, again=wish.again, watched=wish.watch) is None:
         _answer(onboarding_run.Outcome(source, tuple(tables), route, "nothing to do", {}), output)
         return
     if rollback:
@@ -279,7 +278,7 @@ def _do(asked: AskedOnboarding, *, resume: bool, rollback: bool, dry_run: bool, 
     console = Console(stderr=is_data(output), highlight=False, markup=False, soft_wrap=True)
 
     def before(step: str) -> None:
-        console.print(_patch_of_step(asked, step), end="")
+        console.print(_patch_of_step(wish, step), end="")
 
     _answer(onboarding_run.go_on(Platform(), source, _say, before, take_in=take_in_step), output)
 
@@ -288,13 +287,13 @@ def _say(text: str) -> None:
     console.print(text, markup=False)
 
 
-def _patch_of_step(asked: AskedOnboarding, step: str) -> str:
-    """The patch that the step waits for; rendered only then: a temporary connector's holds where the running one stopped."""
-    running = Journal.of(asked.source).running
+def _patch_of_step(wish: AskedOnboarding, step: str) -> str:
+    # The patch that the step waits for; rendered only then: a temporary connector's holds where the running one stopped.
+    running = Journal.of(wish.source).running
     if running is None or not running.watched:
         return ""
     anchor = running.done.get("stop", {}).get("anchor", 0)
-    commits_by_step = {c.step: c for c in commits(replace(asked, route=running.route), list(running.tables), anchor=anchor)}
+    commits_by_step = {c.step: c for c in commits(replace(wish, route=running.route), list(running.tables), anchor=anchor)}
     return f"# {commits_by_step[step].title}\n{commits_by_step[step].patch}" if step in commits_by_step else ""
 
 
@@ -323,7 +322,6 @@ def remove(
 
     After a kill, the same command goes on. Exit 1 when the role may not remove something: then the statement is printed.
     """
-    from cdc_assets.clients.platform import Platform
     from cdc_assets.recovery.removal import Removal, find_declaration, plan_removal, remove_source
 
     try:
@@ -340,7 +338,7 @@ def remove(
         _print_plan(f"{source}, declared in {declared.file}", rows)
     if not dry_run and not yes:
         _confirm(f"cdc remove {source} …", "Remove what the plan says?", output)
-    removal = Removal(Platform(), declared, choice, lambda text: print(text, file=sys.stderr, flush=True))
+    removal = Removal(Platform(), declared, choice, say)
     if not dry_run:
         remove_source(removal)
     if is_data(output):

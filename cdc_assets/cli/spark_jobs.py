@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc_assets.cli.verb_frame import chosen_sources, complete_source
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.cli.verb_frame import OneChain, verb
+from cdc_assets.clients.platform import Platform
 from cdc_assets.registry import settings
 from spark.errors import quantity
 
@@ -21,33 +21,33 @@ if TYPE_CHECKING:
     from cdc_assets.registry.table_declaration import Table
 
 
+@verb()
 def spec(
+    platform: Platform,
     job: Annotated[str, typer.Argument(help="bronze, silver, history, ledger or stream")],
-    source: Annotated[str, typer.Argument(autocompletion=complete_source)],
+    chain: OneChain,
     table: Annotated[str | None, typer.Argument(help="As in the registry or in the lake; default: all, or the only one.")] = None,
 ) -> None:
     """Print what the asset would run now; secrets are only referred to. Exit 1 where there is nothing to run."""
-    from cdc_assets.clients.platform import Platform
     from cdc_assets.deploy import next_specs
 
     if job not in next_specs.JOBS:
         raise typer.BadParameter(f"no job {job!r}; there are: {', '.join(next_specs.JOBS)}")
-    (declared,) = chosen_sources([source])
-    platform, tables = Platform(), _tables(declared, table)
+    tables = _tables(chain.source, table)
     if job == "bronze":
-        bronze, jobs = next_specs.next_bronze(Chain(platform, declared), tables)
+        bronze, jobs = next_specs.next_bronze(chain, tables)
         if jobs > 1:
             print(f"the first of {quantity(jobs, 'job')}: ask again when it has run", file=sys.stderr)
         print(bronze.to_json())
     elif job == "ledger":
-        print(next_specs.next_ledger(Chain(platform, declared), tables).to_json())
+        print(next_specs.next_ledger(chain, tables).to_json())
     elif job == "stream":
-        print(next_specs.next_stream(Chain(platform, declared), tables).to_json())
+        print(next_specs.next_stream(chain, tables).to_json())
     elif len(tables) > 1:
-        raise typer.BadParameter(f"which table of {source}? {', '.join(t.name for t in tables)}")
+        raise typer.BadParameter(f"which table of {chain.source.name}? {', '.join(t.name for t in tables)}")
     else:
         build = next_specs.next_silver if job == "silver" else next_specs.next_history
-        print(build(Chain(platform, declared), tables[0]).to_json())
+        print(build(chain, tables[0]).to_json())
 
 
 def _tables(source: BaseSource, table: str | None) -> list[Table]:

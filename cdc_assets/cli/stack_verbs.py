@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cdc_assets.cli.declared_sources import tell_experimental
 from cdc_assets.cli.progress import Components, console, download_bar
-from cdc_assets.cli.verb_frame import tell_experimental
 from cdc_assets.registry import settings
 from cdc_assets.registry.display_text import visible_lines
 from cdc_assets.registry.errors import CdcAssetsError
@@ -89,7 +89,7 @@ def up(
 
 
 def _show_start(home: Home, loader: _Examples | None, *, whole: bool) -> None:
-    """Until all stands, or what the main job begins with: that needs neither Spark, which takes longest, nor the daemon."""
+    # Until all stands, or what the main job begins with: that needs neither Spark, which takes longest, nor the daemon.
     with Components() as view:
 
         def refresh(state: StackState) -> None:
@@ -103,14 +103,13 @@ def _show_start(home: Home, loader: _Examples | None, *, whole: bool) -> None:
 
 
 def _has_work(names: list[str]) -> bool:
-    """Whether there is a source to carry; it is said where there is none."""
     if not names:
         console.print("no source is declared, so nothing is carried: CDC_SOURCES=/path/to/your/sources ./cdc up")
     return bool(names)
 
 
 def _check_packages(home: Home) -> None:
-    """Before the download: where cdc_assets came from a wheel, the extra `stack` may be lacking."""
+    # Before the download: where cdc_assets came from a wheel, the extra `stack` may be lacking.
     java()
     require_packages(external_addresses(home))
 
@@ -122,7 +121,6 @@ def _fetch_missing_jars() -> None:
 
 
 def _sources_with(*, examples: bool) -> tuple[BaseSource, ...]:
-    """The declared sources, with or without the examples of ours."""
     from cdc_assets.registry.loader import load_sources
     from cdc_assets.stack.examples.example_sources import declare_examples
 
@@ -131,7 +129,7 @@ def _sources_with(*, examples: bool) -> tuple[BaseSource, ...]:
 
 
 def _check_user_definitions() -> None:
-    """Before anything is started: a module that does not load, or does not fit, is told here."""
+    # Before anything is started: a module that does not load, or does not fit, is told here.
     if named := settings.user_definitions():
         from cdc_assets.defs.code_location import try_user_definitions
 
@@ -139,7 +137,6 @@ def _check_user_definitions() -> None:
 
 
 def _take_in_news() -> None:
-    """What was declared while the stack ran: Dagster has it afterwards."""
     from cdc_assets.defs.source_chain import take_in_sources
     from cdc_assets.operations.own_definitions import await_definitions
     from cdc_assets.operations.registry_reload import registry_news
@@ -171,7 +168,7 @@ def make_names_again(home: Home) -> None:
 
 
 def _load_definitions() -> None:
-    """A declaration that cannot be loaded is told by the main job, which loads it again."""
+    # A declaration that cannot be loaded is told by the main job, which loads it again.
     with suppress(CdcAssetsError):
         importlib.import_module("cdc_assets.definitions")
 

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from cdc_assets.cli.declared_sources import chosen_sources, dagster_news
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
-from cdc_assets.cli.verb_frame import chosen_sources, dagster_news
 from cdc_assets.cli.verdict_lines import print_verdicts
 from cdc_assets.clients.dagster_answers import DagsterAnswers
 from cdc_assets.clients.platform import Platform
@@ -113,7 +113,6 @@ def _few_figures(tables: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _fits(console: Console, table: Table) -> bool:
-    """Whether nothing of it would be cut off."""
     return console.measure(table, options=console.options.update(width=_UNBOUNDED)).maximum <= console.width
 
 
@@ -160,7 +159,7 @@ def long_work() -> list[dict[str, Any]]:
     """Jobs that take far longer than their like."""
     own = settings.is_of_stack(settings.lookup("CDC_SPARK_REMOTE") or "")
     way = f": {RESTART} ends it" if own else ""
-    return [_row("  job of Spark", "", f"{told}{way}", health=UNHEALTHY) for told in overlong_work(time.time())]
+    return [_row("  job of Spark", "", f"{sentence}{way}", health=UNHEALTHY) for sentence in overlong_work(time.time())]
 
 
 def _executors(worker: int) -> Iterator[dict[str, Any]]:
@@ -205,9 +204,11 @@ def ask_stack(*, tables: bool) -> Iterator[Callable[[], Answers]]:
 
     One after the other each waits for the one before, and the libraries of the next are loaded meanwhile by nobody.
     """
+    from cdc_assets.proof.chain_status import chain_status
+
     with ThreadPoolExecutor(4, thread_name_prefix="status") as pool:
-        news, spark = pool.submit(dagster_news), pool.submit(_spark)
-        chains = pool.submit(_chains) if tables else None
+        news, spark = pool.submit(dagster_news), pool.submit(lambda: [*foreign_spark(), *long_work()])
+        chains = pool.submit(lambda: [chain.to_json() for chain in chain_status()]) if tables else None
         checks = pool.submit(ask_checks) if tables else None
 
         def wait() -> Answers:
@@ -223,16 +224,6 @@ def ask_stack(*, tables: bool) -> Iterator[Callable[[], Answers]]:
             )
 
         yield wait
-
-
-def _spark() -> list[dict[str, Any]]:
-    return [*foreign_spark(), *long_work()]
-
-
-def _chains() -> list[dict[str, Any]]:
-    from cdc_assets.proof.chain_status import chain_status
-
-    return [chain.to_json() for chain in chain_status()]
 
 
 def ask_checks() -> Answers:

@@ -11,33 +11,32 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_assets.capture.log_position import LogPosition
 from cdc_assets.chain.fold_specs import refusals_now
+from cdc_assets.cli.declared_sources import EVERY_SOURCE, Sources, dagster_news
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.progress import console, status
-from cdc_assets.cli.verb_frame import chosen_sources, complete_source, dagster_news, report_errors
+from cdc_assets.cli.verb_frame import verb
 from cdc_assets.clients.dagster_answers import DagsterAnswers
+from cdc_assets.clients.platform import Platform
 from cdc_assets.proof.caught_up import Awaited, Behind, complete_versions, wait_caught_up, wait_reasons
 from cdc_assets.registry import settings
 from cdc_assets.registry.errors import CaughtUpTimeoutError, CdcAssetsError
-from cdc_assets.registry.loader import load_sources
-from cdc_assets.registry.source_declaration import BaseSource
 from spark.errors import quantity
 
 if TYPE_CHECKING:
     from cdc_assets.chain.continuous_loop import StreamFigures
 
 
+@verb(failure=2)
 def stream(
-    sources: Annotated[
-        list[str] | None, typer.Argument(help="Sources to carry; default all.", autocompletion=complete_source)
-    ] = None,
+    platform: Platform,
+    sources: Sources = EVERY_SOURCE,
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="End as soon as silver holds what the lake's topics hold.")
     ] = False,
@@ -50,15 +49,13 @@ def stream(
     that fails rests, and the others go on. Exit 1 names tables that were failing for good at the end. -o json prints each line of
     figures as a JSON object.
     """
-    with report_errors():
-        from cdc_assets.chain.continuous_loop import Streams, StreamVoice
-        from cdc_assets.clients.platform import Platform
+    from cdc_assets.chain.continuous_loop import Streams, StreamVoice
 
-        chosen, printer = chosen_sources(sources or ()), _Printer(is_data(output))
-        with _until_interrupted() as stop:
-            voice = StreamVoice(printer.say, printer.figures, every)
-            streams = Streams(Platform(), chosen, voice, until_caught_up=until_caught_up)
-            last = streams.run(stop, settings.sources_folder())
+    printer = _Printer(is_data(output))
+    with _until_interrupted() as stop:
+        voice = StreamVoice(printer.say, printer.figures, every)
+        streams = Streams(platform, list(sources), voice, until_caught_up=until_caught_up)
+        last = streams.run(stop, settings.sources_folder())
     if lasting := list(_lasting(last)):
         print(f"cdc: failing for good: {'; '.join(lasting)}", file=sys.stderr)
         raise typer.Exit(1)
@@ -137,10 +134,10 @@ _SHOWN = 8
 _FIRST_REASON_SECONDS, _REASON_SECONDS = 15.0, 20.0
 
 
+@verb()
 def wait(
-    sources: Annotated[
-        list[str] | None, typer.Argument(help="Sources to wait for; default all.", autocompletion=complete_source)
-    ] = None,
+    platform: Platform,
+    sources: Sources = EVERY_SOURCE,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds.")] = 300.0,
     backup: Annotated[bool, typer.Option("--backup", help="Wait for the backup as well.")] = False,
     output: Output = Format.text,
@@ -153,12 +150,11 @@ def wait(
     The command waits for histories (`history: scd2`) as well. With -o json it names a version of each silver table and
     history that is complete up to the source's position. Readers of several tables read these versions.
     """
-    from cdc_assets.clients.platform import Platform
-
-    chosen = choose(load_sources(settings.sources_folder()), sources)
-    _tell_news()
-    platform, started, reasons = Platform(), time.monotonic(), _Reasons()
-    with status(f"waiting for {', '.join(source.name for source in chosen)}") as say:
+    if news := dagster_news():
+        # What Dagster does not know is never carried: said now, and not when the time is over.
+        print(f"cdc: {news}", file=sys.stderr, flush=True)
+    started, reasons = time.monotonic(), _Reasons()
+    with status(f"waiting for {', '.join(source.name for source in sources)}") as say:
 
         def progress(behind: tuple[Behind, ...]) -> None:
             say(f"{time.monotonic() - started:.0f} s, behind: {_some_of(behind)}" if behind else "caught up")
@@ -166,30 +162,20 @@ def wait(
 
         awaited = Awaited(backup, named=True, refusals=refusals_now)
         try:
-            reached = wait_caught_up(platform, chosen, timeout=timeout, awaited=awaited, progress=progress, say=reasons.tell)
+            reached = wait_caught_up(platform, sources, timeout=timeout, awaited=awaited, progress=progress, say=reasons.tell)
         except CaughtUpTimeoutError as error:
             reasons.look(reasons.behind, now=True)
             print(f"cdc: {error}", file=sys.stderr)
             raise typer.Exit(1) from None
     seconds = round(time.monotonic() - started, 2)
     if is_data(output):
-        versions = [complete_versions(platform.lake, source, reached[source.name]) for source in chosen]
+        versions = [complete_versions(platform.lake, source, reached[source.name]) for source in sources]
         print_document({"seconds": seconds, "sources": {version.source: version.to_json() for version in versions}}, output)
         return
-    _print_reached(chosen, reached)
-    print(f"caught up after {seconds} s")
-
-
-def _tell_news() -> None:
-    """What Dagster does not know is never carried: said now, and not when the time is over."""
-    if news := dagster_news():
-        print(f"cdc: {news}", file=sys.stderr, flush=True)
-
-
-def _print_reached(sources: Iterable[BaseSource], reached: Mapping[str, LogPosition]) -> None:
     for source in sources:
         layers = "silver and its histories" if any(table.history == "scd2" for table in source.tables) else "silver"
         print(f"{source.name}: everything committed before {reached[source.name].lsn} is in {layers}")
+    print(f"caught up after {seconds} s")
 
 
 def _some_of(behind: tuple[Behind, ...]) -> str:
@@ -223,16 +209,3 @@ class _Reasons:
         if reason not in self._told:
             self._told.add(reason)
             console.print(reason, markup=False, soft_wrap=True)
-
-
-def choose(sources: tuple[BaseSource, ...], wanted: list[str] | None) -> tuple[BaseSource, ...]:
-    """The sources named, or all.
-
-    Raises:
-        typer.BadParameter: naming the sources that there are.
-    """
-    by_name = {source.name: source for source in sources}
-    unknown = [name for name in wanted or [] if name not in by_name]
-    if unknown:
-        raise typer.BadParameter(f"no source {', '.join(unknown)}; there are: {', '.join(by_name)}")
-    return tuple(by_name[name] for name in wanted) if wanted else sources

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cdc_assets.cli.declared_sources import chosen_sources, complete_source, table_of
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows
-from cdc_assets.cli.verb_frame import chosen_sources, complete_source, group_options, report_errors
+from cdc_assets.cli.verb_frame import OneChain, say, verb
+from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.registry import settings
 from cdc_assets.registry.source_declaration import BaseSource
 from spark.errors import quantity
 
@@ -39,7 +40,9 @@ _PLANNED = (
 _DONE = ("table", "files", "small_files", "dead_rows", "commits", "rows_gone", "rewritten", "expired", "removed", "given_up")
 
 
+@verb(failure=2, lake=True)
 def maintain(
+    platform: Platform,
     chosen: Annotated[
         list[str] | None,
         typer.Argument(
@@ -55,9 +58,7 @@ def maintain(
 
     With --dry-run, exit 1 when maintenance of a table has fallen behind. Exit 2 when a table cannot be looked at.
     """
-    settings.export_stack_environment()
-    with report_errors():
-        rows = list(_plans(chosen or ()) if dry_run else _outcomes(chosen or ()))
+    rows = list(_plans(platform, chosen or ()) if dry_run else _outcomes(platform, chosen or ()))
     print_rows(rows, output, narrow=_PLANNED if dry_run else _DONE)
     if dry_run and any(row["behind"] for row in rows):
         raise typer.Exit(1)
@@ -74,12 +75,11 @@ def _sources(chosen: list[str] | tuple[str, ...]) -> Iterator[tuple[BaseSource, 
         yield source, [] if whole else tables.get(source.name, [])
 
 
-def _plans(chosen: list[str] | tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    from cdc_assets.clients.platform import Platform
+def _plans(platform: Platform, chosen: list[str] | tuple[str, ...]) -> Iterator[dict[str, Any]]:
     from cdc_assets.recovery.maintenance import plan_with_backup, what_is_behind
 
     for source, tables in _sources(chosen):
-        for table, plan in plan_with_backup(Chain(Platform(), source), tables):
+        for table, plan in plan_with_backup(Chain(platform, source), tables):
             figures = plan.figures.to_dict() if plan.figures else {}
             yield {
                 "table": table.name,
@@ -95,12 +95,11 @@ def _plans(chosen: list[str] | tuple[str, ...]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _outcomes(chosen: list[str] | tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    from cdc_assets.clients.platform import Platform
+def _outcomes(platform: Platform, chosen: list[str] | tuple[str, ...]) -> Iterator[dict[str, Any]]:
     from cdc_assets.recovery.maintenance import maintain_with_backup
 
     for source, tables in _sources(chosen):
-        for table, done in maintain_with_backup(Chain(Platform(), source), tables):
+        for table, done in maintain_with_backup(Chain(platform, source), tables):
             print(f"{table.name}: {_maintenance_sentence(done)}", file=sys.stderr, flush=True)
             yield {
                 "table": table.name,
@@ -123,7 +122,6 @@ def oldest_kept(found: MaintenancePlan | Maintained) -> str:
 
 
 def _maintenance_sentence(done: Maintained) -> str:
-    """What was done, for those who wait."""
     made = f"{quantity(done.files_rewritten, 'file')} made {done.files_written}" if done.files_rewritten else ""
     gone = {"row": done.rows_removed, "commit": done.commits_expired, "file": done.files_removed}
     removed = ", ".join(quantity(count, what) for what, count in gone.items() if count)
@@ -151,9 +149,9 @@ class ReplayOptions:
     as_new: Annotated[bool, typer.Option("--as-new", help="Without columns that are kept of earlier schemas.")] = False
 
 
-@group_options
+@verb(lake=True)
 def replay(
-    source: Annotated[str, typer.Argument(help="Its name in the registry.", autocompletion=complete_source)],
+    chain: OneChain,
     table: Annotated[str, typer.Argument(help="As in the registry or in the lake.")],
     wanted: ReplayOptions,
     undo: Annotated[bool, typer.Option("--undo", help="Take the newest replay back.")] = False,
@@ -164,40 +162,29 @@ def replay(
 
     Readers go on: each table changes by one commit, at its own path.
     """
-    from cdc_assets.clients.platform import Platform
     from cdc_assets.recovery.replay_table import ReplayWish, replay_table
 
-    settings.export_stack_environment()
     in_time = wanted.since or wanted.until
     if (wanted.keys and in_time) or (undo and (wanted.keys or in_time or wanted.as_new)):
         raise typer.BadParameter("--keys, --from with --to, and --undo do not go together")
-    (declared,) = chosen_sources([source])
-    try:
-        chosen = declared.table(table)
-    except KeyError as error:
-        raise typer.BadParameter(str(error.args[0])) from None
+    chosen = table_of(chain.source, table)
     if undo:
-        _undo(declared, chosen, dry_run, output)
+        _undo(chain, chosen, dry_run, output)
         return
     wish = ReplayWish(tuple(wanted.keys or ()), wanted.since, wanted.until, wanted.as_new, dry_run)
-    answer = replay_table(Chain(Platform(), declared), chosen, wish, _say).to_json()
+    answer = replay_table(chain, chosen, wish, say).to_json()
     if is_data(output):
         print_document({**answer, "dry_run": dry_run}, output)
     else:
         _print_answer(answer, dry_run=dry_run)
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def _undo(source: BaseSource, table: Table, dry_run: bool, output: Format) -> None:
-    from cdc_assets.clients.platform import Platform
+def _undo(chain: Chain[BaseSource], table: Table, dry_run: bool, output: Format) -> None:
     from cdc_assets.recovery.replay_table import undo_replay
 
-    versions = undo_replay(Chain(Platform(), source), table, _say, dry_run=dry_run)
+    versions = undo_replay(chain, table, say, dry_run=dry_run)
     if is_data(output):
-        print_document({"source": source.name, "table": table.name, "as_of": versions, "dry_run": dry_run}, output)
+        print_document({"source": chain.source.name, "table": table.name, "as_of": versions, "dry_run": dry_run}, output)
         return
     for layer, version in versions.items():
         there = f"as of version {version}" if version >= 0 else "as before there was one"
@@ -227,7 +214,6 @@ def _print_answer(answer: dict[str, Any], *, dry_run: bool) -> None:
 
 
 def _example_sentence(example: dict[str, Any]) -> str:
-    """An example: `changed id=1: note broken -> x`."""
     key = ", ".join(f"{name}={value}" for name, value in example["key"].items())
     was, now = example["was"], example["now"]
     if was and now:

@@ -1,7 +1,7 @@
-"""What stands around a verb: the sources that it is asked for, options that belong together, exit codes, and warnings.
+"""What stands around a verb: what it works with, and the errors that it ends with.
 
-Exit code 1 is a finding of the verb; what keeps it from finding anything is exit code 2. Sources of an experimental kind are
-told of, and verbs that look at the lake say first that Dagster does not have the registry as it is now.
+`verb` makes a command of a function: sources are looked up by their names, the platform is opened, options that belong together
+are one parameter. Exit code 1 is a finding of the verb; what keeps it from finding anything is exit code 2.
 """
 
 from __future__ import annotations
@@ -10,55 +10,99 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
 import typer
 
-from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import ON_PURPOSE, DefinitionsError
-from cdc_assets.registry.kinds import experimental_warnings
-from cdc_assets.registry.loader import load_sources
+from cdc_assets.cli.declared_sources import ChosenSources, chosen_sources, complete_source
+from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.registry import settings
+from cdc_assets.registry.errors import ON_PURPOSE
 from cdc_assets.registry.source_declaration import BaseSource
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from cdc_assets.operations.registry_reload import RegistryNews
-
 Answer = TypeVar("Answer")
+# The type of a parameter; a test puts a function in the place of `Platform`, which opens another one.
+_PLATFORM = Platform
 
 
-def group_options(command: Callable[..., Answer]) -> Callable[..., Answer]:
-    """Of a parameter whose type is a dataclass, typer sees the fields: each is an option, at the parameter's place."""
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+def verb(*, failure: int = 1, lake: bool = False) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
+    """Make a function a verb: typer's view of it is made of the types of its parameters.
 
-    @wraps(command)
-    def call(**given: Any) -> Answer:
-        for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        return command(**given)
+    * A `Chain` is shown as the name of its source, `ChosenSources` as names: without any all sources.
+    * `Platform` is not shown: it is opened.
+    * A dataclass stands for its fields: each is an option, at the parameter's place.
 
-    shown: Any = call
-    parameters = list(_parameters(command, hints, groups))
-    shown.__signature__ = inspect.Signature(parameters)
-    shown.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {"return": hints.get("return")}
-    return call
+    `failure`: the exit code of whatever keeps the verb from its answer; 2 where 1 is a finding. `lake`: the verb reads tables or
+    stores by vendors' SDKs, which find the stack's addresses in the environment.
+    """
+
+    def decorate(command: Callable[..., Answer]) -> Callable[..., Answer]:
+        hints = get_type_hints(command, include_extras=True)
+        parameters = list(_typer_parameters(command, hints))
+        signature = inspect.Signature(parameters)
+
+        @wraps(command)
+        def call(*values: Any, **options: Any) -> Answer:
+            with report_errors() if failure == 2 else nullcontext():
+                bound = signature.bind(*values, **options)
+                bound.apply_defaults()
+                if lake:
+                    settings.export_stack_environment()
+                return command(**{name: _value(name, hint, bound.arguments) for name, hint in hints.items() if name != "return"})
+
+        shown: Any = call
+        shown.__signature__ = signature
+        shown.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return call
+
+    return decorate
 
 
-def _parameters(command: Callable[..., Any], hints: dict[str, Any], groups: dict[str, Any]) -> Iterator[inspect.Parameter]:
+OneChain = Annotated[Chain[BaseSource], typer.Argument(help="The source's name in the registry.", autocompletion=complete_source)]
+"""The named source on its platform."""
+_SOURCE = "source"
+
+
+def _type_of(hint: Any) -> Any:
+    return get_origin(hint.__origin__) or hint.__origin__ if hasattr(hint, "__metadata__") else hint
+
+
+def _typer_parameters(command: Callable[..., Any], hints: dict[str, Any]) -> Iterator[inspect.Parameter]:
     for parameter in inspect.signature(command).parameters.values():
-        if parameter.name not in groups:
-            yield parameter.replace(annotation=hints[parameter.name])
+        hint = hints[parameter.name]
+        kind = _type_of(hint)
+        if kind is _PLATFORM:
             continue
-        group = groups[parameter.name]
-        types = get_type_hints(group, include_extras=True)
-        for field in fields(group):
-            yield inspect.Parameter(field.name, parameter.kind, default=field.default, annotation=types[field.name])
+        if kind is Chain:
+            yield parameter.replace(name=_SOURCE, annotation=hint.copy_with((str,)))
+        elif kind is ChosenSources:
+            yield parameter.replace(annotation=hint.copy_with((list[str] | None,)), default=None)
+        elif is_dataclass(kind):
+            types = get_type_hints(kind, include_extras=True)
+            for field in fields(kind):
+                yield inspect.Parameter(field.name, parameter.kind, default=field.default, annotation=types[field.name])
+        else:
+            yield parameter.replace(annotation=hint)
+
+
+def _value(name: str, hint: Any, options: dict[str, Any]) -> Any:
+    kind: Any = _type_of(hint)
+    if kind is _PLATFORM:
+        return Platform()
+    if kind is Chain:
+        (source,) = chosen_sources([options[_SOURCE]])
+        return Chain(Platform(), source)
+    if kind is ChosenSources:
+        sources = ChosenSources(chosen_sources(options[name] or ()))
+        sources.are_named = bool(options[name])
+        return sources
+    group = fields(kind) if is_dataclass(kind) else ()
+    return kind(**{field.name: options[field.name] for field in group}) if group else options[name]
 
 
 @contextmanager
@@ -83,52 +127,6 @@ def report_errors() -> Iterator[None]:
         raise typer.Exit(2) from error
 
 
-def chosen_sources(chosen: Sequence[str] = ()) -> list[BaseSource]:
-    """These sources of the registry; all when none is named.
-
-    Raises:
-        typer.BadParameter: naming a source that there is not, and those that there are.
-    """
-    sources = {source.name: source for source in load_sources(settings.sources_folder())}
-    if unknown := sorted(set(chosen) - set(sources)):
-        raise typer.BadParameter(f"no source {', '.join(unknown)}; there are: {', '.join(sources)}")
-    return [source for name, source in sources.items() if not chosen or name in chosen]
-
-
-def complete_source(incomplete: str) -> list[str]:
-    """For the shell: names of sources that begin like this."""
-    return [source.name for source in load_sources(settings.sources_folder()) if source.name.startswith(incomplete)]
-
-
-def complete_connector(incomplete: str) -> list[str]:
-    """For the shell: names of declared connectors that begin like this; asks no service."""
-    from cdc_assets.capture.connectors.connector_inventory import connector_owners
-
-    owners = connector_owners(load_sources(settings.sources_folder()))
-    return [name for name in owners if name.startswith(incomplete)]
-
-
-def complete_topic(incomplete: str) -> list[str]:
-    """For the shell: topics of declared tables that are mirrored, and begin like this."""
-    sources = [source for source in load_sources(settings.sources_folder()) if names.is_mirrored(source)]
-    topics = [names.topic(source, table) for source in sources for table in source.tables]
-    return [name for name in topics if name.startswith(incomplete)]
-
-
-def tell_experimental(sources: Iterable[BaseSource]) -> None:
-    """A line for each of them, where no document is printed."""
-    for name, warning in experimental_warnings(sources).items():
-        print(f"cdc: {name}: {warning}", file=sys.stderr)
-
-
-def dagster_news() -> RegistryNews | None:
-    """None: no Dagster is known."""
-    from cdc_assets.operations.registry_reload import RegistryNews, registry_news
-
-    url = settings.lookup("CDC_DAGSTER_URL")
-    if url is None:
-        return None
-    try:
-        return registry_news(url, settings.sources_folder())
-    except DefinitionsError as error:
-        return RegistryNews(unknown=str(error))
+def say(text: str) -> None:
+    """A line for people, while data goes to standard output."""
+    print(text, file=sys.stderr, flush=True)

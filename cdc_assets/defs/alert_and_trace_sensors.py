@@ -163,7 +163,7 @@ def find_ended_runs(instance: dg.DagsterInstance, since: float, known: list[str]
 
 
 def _cursor(records: list[dg.RunRecord], since: float, known: list[str]) -> str:
-    """Up to when runs were sent, and those of exactly that time."""
+    # Up to when runs were sent, and those of exactly that time.
     newest = max([since, *(record.end_time or 0.0 for record in records)])
     ids = [record.dagster_run.run_id for record in records if record.end_time == newest]
     return json.dumps([newest, [*known, *ids] if newest == since else ids])
@@ -199,7 +199,6 @@ def spans_of(instance: dg.DagsterInstance, record: dg.RunRecord) -> Iterator[Spa
 
 
 def _event_of(entry: dg.EventLogEntry) -> SpanEvent:
-    """A materialization, with its figures and texts."""
     made = entry.get_dagster_event().step_materialization_data.materialization
     values = {name: value.value for name, value in made.metadata.items()}
     plain = {name: value for name, value in values.items() if isinstance(value, (str, int, float, bool))}

@@ -34,11 +34,6 @@ def asset_key(layer: str, source: BaseSource, table: Table | None = None) -> dg.
     return dg.AssetKey(names.asset_key(layer, source, table))
 
 
-def key_of_check(name: str, layer: str, source: BaseSource, table: Table | None = None) -> dg.AssetCheckKey:
-    """The check of that name on such an asset."""
-    return dg.AssetCheckKey(asset_key(layer, source, table), name)
-
-
 # A node of the graph shows the last part of its key only: the kinds tell bronze/…/city from silver/…/city.
 KINDS: Mapping[str, set[str]] = {
     "connector": {"debezium", "kafkaconnect"},
@@ -101,6 +96,19 @@ def table_spec(layer: str, source: BaseSource, table: Table) -> dg.AssetSpec:
     )
 
 
+def source_asset_spec(layer: str, source: BaseSource, behind: str, description: str) -> dg.AssetSpec:
+    """An asset about all tables of the source: its cuts, its drill, its maintenance. It is behind a layer of each table."""
+    return dg.AssetSpec(
+        asset_key(layer, source),
+        deps=[asset_key(behind, source, table) for table in source.tables],
+        description=description,
+        group_name=source.name,
+        kinds={"delta"},
+        owners=source.owners,
+        tags={"layer": layer, "source": source.name},
+    )
+
+
 def _upstream_keys(layer: str, source: BaseSource, table: Table) -> list[tuple[str, ...]]:
     if layer == "topic":
         return [names.asset_key("connector", source)] if source.captured else []
@@ -157,7 +165,7 @@ def _metadata(layer: str, source: BaseSource, table: Table) -> dict[str, Any]:
 
 
 def _question(table: str) -> str:
-    """For a shell: a name in quotes ends no quotes of its own."""
+    # For a shell: a name in quotes ends no quotes of its own.
     statement = f"FROM {table}"
     return f"cdc sql {shlex.quote(statement)}" if '"' in table else f'cdc sql "{statement}"'
 

@@ -4,17 +4,19 @@ A table that fails does not stop the others of its step. A check that fails by a
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic
 
 import dagster as dg
 
 from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.asset_specs import VersionOf, asset_key, observation, table_spec, version_in
+from cdc_assets.defs.check_specs import CheckSpec, Subject
 from cdc_assets.defs.instance_runs import last_materializations
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry import names
-from cdc_assets.registry.source_declaration import BaseSource
+from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from cdc_assets.registry.table_declaration import Table
 
 TableMetadata = Iterator[tuple[Table, Mapping[str, Any]]]
@@ -41,33 +43,23 @@ def table_step(
             context: dg.AssetExecutionContext, platform: PlatformResource
         ) -> Iterator[dg.MaterializeResult | dg.AssetObservation]:
             selected = [table for table in source.tables if asset_key(layer, source, table) in context.selected_asset_keys]
-            done = (
-                (asset_key(layer, source, table), table, before) for table, before in materialize(context, platform, selected)
-            )
+            done = ((asset_key(layer, source, table), table, shown) for table, shown in materialize(context, platform, selected))
             if version_of is None:
                 yield from (dg.MaterializeResult(asset_key=key, metadata=metadata) for key, _, metadata in done)
-            else:
-                last = last_materializations(context.instance, [asset_key(layer, source, table) for table in selected])
-                versions = partial(_version_and_last, version_of, platform.lake, last)
-                yield from _tell_changes(
-                    context, ((key, metadata, *versions(key, table, metadata)) for key, table, metadata in done)
-                )
+                return
+            last = last_materializations(context.instance, [asset_key(layer, source, table) for table in selected])
+            before = {key: version_in(event) for key, event in last.items()}
+            yield from _tell_changes(
+                context,
+                (
+                    (key, metadata, version_of(platform.lake, table, metadata, before.get(key)), before.get(key))
+                    for key, table, metadata in done
+                ),
+            )
 
         return step
 
     return make
-
-
-def _version_and_last(
-    version_of: VersionOf,
-    lake: str,
-    last: Mapping[dg.AssetKey, dg.EventLogEntry],
-    key: dg.AssetKey,
-    table: Table,
-    metadata: Mapping[str, Any],
-) -> tuple[str | None, str | None]:
-    before = version_in(last.get(key))
-    return version_of(lake, table, metadata, before), before
 
 
 def _tell_changes(
@@ -94,31 +86,61 @@ def _tell_changes(
 
 
 def _goes_on_behind(context: dg.AssetExecutionContext, key: dg.AssetKey) -> bool:
-    """Whether the run has a check of the asset, or an asset behind it."""
     graph = context.job_def.asset_layer.asset_graph
     node = graph.get(key)
     return bool(node.check_keys or node.child_keys & set(graph.executable_asset_keys))
 
 
-Checks = Mapping[dg.AssetCheckKey, Table]
-Judge = Callable[[dg.AssetCheckExecutionContext, Platform, Checks], Iterator[dg.AssetCheckResult]]
+@dataclass(frozen=True)
+class CheckRun(Generic[Subject]):
+    """One run of a step of checks: the source on its platform, and what the selected checks are about."""
+
+    chain: Chain[BaseSource]
+    selected: Mapping[dg.AssetCheckKey, Subject]
+    context: dg.AssetCheckExecutionContext
+
+    @property
+    def captured(self) -> Chain[CapturedSource]:
+        """The same source, of a check that only captured ones have."""
+        assert self.chain.source.captured is not None
+        return Chain(self.chain.platform, self.chain.source.captured)
+
+    def subjects_of(self, spec: CheckSpec[Subject]) -> list[Subject]:
+        """What the selected checks of one row are about."""
+        return [subject for key, subject in self.selected.items() if key.name == spec.name]
 
 
-def table_checks(
-    work: str, source: BaseSource, checks: Checks, description: str, *, blocking: Callable[[Table], bool] = lambda _: True
-) -> Callable[[Judge], dg.AssetChecksDefinition]:
-    """Make a function the step of these checks; it is given those that the run has selected. `work` names the step."""
-    specs = [
-        dg.AssetCheckSpec(key.name, asset=key.asset_key, description=description, blocking=blocking(table))
-        for key, table in checks.items()
-    ]
+Judge = Callable[[CheckRun[Subject]], Iterator[dg.AssetCheckResult]]
 
-    def make(judge: Judge) -> dg.AssetChecksDefinition:
-        @dg.multi_asset_check(name=names.op_name(work, source), specs=specs, can_subset=True)
+
+@dataclass(frozen=True)
+class CheckStep(Generic[Subject]):
+    """The checks that are answered by one look, all of one link of the chain.
+
+    A step with checks of several links is in a cycle with them. Dagster then splits it, and names the parts by the order of
+    a set: another order in each process, so a step that runs in a process of its own ran the checks of another link.
+    """
+
+    step_name: str
+    specs: tuple[CheckSpec[Subject], ...]
+    judge: Judge[Subject]
+
+    def build(self, source: BaseSource) -> list[dg.AssetChecksDefinition]:
+        """One subsettable step for all that the checks are about in the source; none where that is nothing."""
+        subjects = {key: subject for spec in self.specs for key, subject in spec.keys(source).items()}
+        specs = [definition for spec in self.specs for definition in spec.definitions(source)]
+        if not specs:
+            return []
+
+        @dg.multi_asset_check(name=names.op_name(self.step_name, source), specs=specs, can_subset=True)
         def step(context: dg.AssetCheckExecutionContext, platform: PlatformResource) -> Iterator[dg.AssetCheckResult]:
             keys = context.selected_asset_check_keys
-            yield from judge(context, platform, {key: table for key, table in checks.items() if key in keys})
+            selected = {key: subject for key, subject in subjects.items() if key in keys}
+            yield from self.judge(CheckRun(Chain(platform, source), selected, context))
 
-        return step
+        return [step]
 
-    return make
+
+def check_step(step_name: str, *specs: CheckSpec[Subject]) -> Callable[[Judge[Subject]], CheckStep[Subject]]:
+    """Make a function the step of these checks: it answers those that a run has selected."""
+    return lambda judge: CheckStep(step_name, specs, judge)

@@ -77,7 +77,6 @@ def add_user_definitions(chains: dg.Definitions) -> dg.Definitions:
 
 
 def _note(named: str, merged: dg.Definitions, chains: dg.Definitions, error: UserDefinitionsError | None) -> None:
-    """For `cdc status` and `cdc reload`."""
     own = set(merged.resolve_all_asset_keys()) - set(chains.resolve_all_asset_keys()) if named and not error else set()
     file = _file_of(named)
     assets = tuple(sorted("/".join(key.path) for key in own))

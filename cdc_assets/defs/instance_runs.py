@@ -118,7 +118,6 @@ def _pause_ends(
 
 
 def _tables_in(layer: str, instance: dg.DagsterInstance, run_id: str) -> set[str]:
-    """Tables whose asset of the layer the run has materialized."""
     records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION).records
     keys = [record.asset_key for record in records]
     return {key.path[-1].removeprefix(f"{layer}_") for key in keys if key and key.path[0] == layer}

@@ -121,7 +121,6 @@ def build_restore_job() -> dg.JobDefinition:
 
 
 def _tell(context: dg.OpExecutionContext, lake: str, request: "RestoreRequest", each: "RestoredTable") -> None:
-    """At the silver asset of a table that was made again."""
     from cdc_assets.recovery.restore_point import RESTORED
 
     if each.outcome == RESTORED:

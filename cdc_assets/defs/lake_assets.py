@@ -28,8 +28,8 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.defs.asset_specs import asset_key, silver_version
 from cdc_assets.defs.asset_steps import TableMetadata, table_step
-from cdc_assets.defs.row_checks import quarantine_evaluation
 from cdc_assets.defs.schema_and_fresh_checks import schema_news
+from cdc_assets.defs.volumetry_checks import quarantine_evaluation
 from cdc_assets.registry import names
 from cdc_assets.registry.display_text import in_markdown
 from cdc_assets.registry.errors import CdcAssetsError, TableFailuresError
@@ -191,7 +191,7 @@ def column_schema(held: Sequence[LakeColumn], columns: Sequence[Column], found: 
 
 
 def _columns_of_silver(lake: str, source: BaseSource, table: Table, found: CatalogueTable) -> Sequence[Column]:
-    """As silver has them by the table's policy: what is kept of a dropped column, aside for another type, or left out."""
+    # As silver has them by the table's policy: what is kept of a dropped column, aside for another type, or left out.
     ledger = ledger_of(names.silver_path(lake, source, table))
     return ledger.columns if ledger else source_columns(source, table, found)
 

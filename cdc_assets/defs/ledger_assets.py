@@ -21,11 +21,10 @@ import dagster as dg
 from cdc_assets.clients.delta_log import silver_committed
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.asset_specs import key_of_check
-from cdc_assets.defs.asset_steps import TableMetadata, table_step
+from cdc_assets.defs.asset_steps import CheckRun, TableMetadata, check_step, table_step
 from cdc_assets.defs.check_results import check_result
-from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.proof.event_ledger import BALANCED_HOPS, SHOWN, SourceLedger, WindowCount, count_events, hops, places, total
+from cdc_assets.defs.check_specs import BRONZE_FATES, LATE_EVENTS, MIRROR_BRONZE, TOPIC_MIRROR
+from cdc_assets.proof.event_ledger import SHOWN, SourceLedger, WindowCount, count_events, hops, places, total
 from cdc_assets.proof.ledger_plot import can_plot, png
 from cdc_assets.registry import names
 from cdc_assets.registry.display_text import in_markdown
@@ -72,7 +71,7 @@ def ledger_metadata(found: SourceLedger, source: BaseSource, table: Table) -> di
 
 
 def _picture(source: BaseSource, table: Table, hours: list[WindowCount]) -> str:
-    """The last week by hours, small: metadata is stored with every materialization."""
+    # The last week by hours, small: metadata is stored with every materialization.
     first = hours[-1].start - timedelta(days=7)
     title = f"{source.name}/{names.table_name(table)}, windows of 1h (UTC)"
     image = png([w for w in hours if w.start >= first], title=title, window="1h", width=8.0, dpi=80)
@@ -90,20 +89,15 @@ def ledger_markdown(windows: list[WindowCount]) -> str:
     return "\n".join(lines)
 
 
-LATE = "late_events"
-_DESCRIPTIONS = {
-    "topic_mirror": "In every event-time window, by op: committed records in the topic = in the mirror.",
-    "mirror_bronze": "In every event-time window, by op: records in the mirror = in bronze.",
-    "bronze_fates": "In every event-time window, by op: records in bronze = the sum of their fates in silver.",
-    LATE: "How many events came after their window was closed, and how late.",
-}
 WARN = dg.AssetCheckSeverity.WARN
+
+
+_LEDGER_SPECS = (TOPIC_MIRROR, MIRROR_BRONZE, BRONZE_FATES, LATE_EVENTS)
 
 
 def ledger_keys(source: BaseSource, table: Table) -> list[dg.AssetCheckKey]:
     """The keys of a table's checks."""
-    kept = BALANCED_HOPS if names.is_mirrored(source) else BALANCED_HOPS[1:]
-    return [key_of_check(name, "ledger", source, table) for name in (*kept, LATE)]
+    return [spec.key(source, table) for spec in _LEDGER_SPECS if table in spec.subjects(source)]
 
 
 def keys_without_ledger(lake: str, source: BaseSource) -> set[dg.AssetCheckKey]:
@@ -112,20 +106,14 @@ def keys_without_ledger(lake: str, source: BaseSource) -> set[dg.AssetCheckKey]:
     return {key for table in source.tables if names.table_name(table) not in ledger_places for key in ledger_keys(source, table)}
 
 
-def build_ledger_checks(source: BaseSource) -> dg.AssetChecksDefinition:
-    """One subsettable step for all tables of the source."""
-    keys = [key for table in source.tables for key in ledger_keys(source, table)]
-    specs = [dg.AssetCheckSpec(k.name, asset=k.asset_key, description=_DESCRIPTIONS[k.name], blocking=True) for k in keys]
-
-    @dg.multi_asset_check(name=names.op_name("ledger_checks", source), specs=specs, can_subset=True)
-    def ledger_checks(context: dg.AssetCheckExecutionContext, platform: PlatformResource) -> Iterator[dg.AssetCheckResult]:
-        source_ledger = SourceLedger(platform.lake, source)
-        for table in source.tables:
-            keys = [k for k in ledger_keys(source, table) if k in context.selected_asset_check_keys]
-            if keys:
-                yield from hop_results(platform.lake, source, table, keys, source_ledger)
-
-    return ledger_checks
+@check_step("ledger_checks", *_LEDGER_SPECS)
+def ledger_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    """Each table's hops and late events, as its ledger has them; nothing is counted."""
+    lake, source = run.chain.platform.lake, run.chain.source
+    source_ledger = SourceLedger(lake, source)
+    for table in source.tables:
+        if keys := [key for key in ledger_keys(source, table) if key in run.selected]:
+            yield from hop_results(lake, source, table, keys, source_ledger)
 
 
 def hop_results(
@@ -144,7 +132,7 @@ def hop_results(
     windows = ledger.windows(table)
     hops_by_name = {hop.name: hop for hop in hops(windows, ledger_place, mirrored=names.is_mirrored(source))}
     for key in wanted:
-        if key.name == LATE:
+        if key.name == LATE_EVENTS.name:
             yield _late(key, source, windows)
             continue
         hop = hops_by_name[key.name]

@@ -20,10 +20,10 @@ from cdc_assets.clients.connect import ConnectClient
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.check_results import check_result, evaluation_of
+from cdc_assets.defs.check_specs import CONNECTOR_RUNNING
 from cdc_assets.defs.continuous_run import ENDS_TAG, SignOfLife, job_name, keeper_name
 from cdc_assets.defs.instance_runs import UNDER_WAY
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.defs.volumetry_checks import check_key
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CdcAssetsError, ConnectError, MissingAddressError
 from cdc_assets.registry.names import DIGEST_TAG
@@ -74,7 +74,7 @@ def evaluate(source: BaseSource, platform: Platform, cursor: str | None, *, now:
         lines += [line] if line else []
         # A source of topics has no connector asset; `nothing_lost` of its mirrors says it.
         if alert and source.captured:
-            key = check_key("connector", source)
+            key = CONNECTOR_RUNNING.key(source)
             metadata = {"cdc/connector": name, "cdc/restarts": states[name].restarts}
             alerts.append(evaluation_of(check_result(key, False, line, metadata)))
     for line in lines:
@@ -160,7 +160,7 @@ def why_not_now(instance: dg.DagsterInstance, source: BaseSource, loaded: str, *
 
 
 def _is_gone(record: dg.RunRecord, life: SignOfLife | None, *, now: float) -> bool:
-    """By its own signs. One that has not begun leaves none: Dagster's monitoring looks after that."""
+    # By its own signs. One that has not begun leaves none: Dagster's monitoring looks after that.
     if record.start_time is None:
         return False
     own = life.time if life and life.run_id == record.dagster_run.run_id else record.start_time

@@ -1,14 +1,15 @@
-"""The jobs of a source on declared rhythms, each with its schedule: volumetry, rows, ledger, maintenance, cuts, drill, windows.
+"""The jobs of a source on declared rhythms, a row each, with the schedule that asks for it: RHYTHMS.
 
 A job is one run for all tables of the source that are due. A tick is not worth a run where the next one is near and a backlog
-goes
-first. A source is not counted again while nothing has happened since all of it was counted, and was right (ADR 0052): two idle
-sources filled the list of runs with 24 counts an hour that found what the one before had found.
+goes first. A source is not counted again while nothing has happened since all of it was counted, and was right (ADR 0052): two
+idle sources filled the list of runs with 24 counts an hour that found what the one before had found.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from typing import Any
 from zlib import crc32
 
 import dagster as dg
@@ -19,19 +20,29 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 
 from cdc_assets.chain.windowed_results import is_behind, windows_of
 from cdc_assets.defs.asset_specs import asset_key
-from cdc_assets.defs.backup_assets import key_of_drilled
-from cdc_assets.defs.capture_checks import build_mirror_checks, flow_key, has_flow_check, has_models, model_key, preflight_key
+from cdc_assets.defs.check_specs import (
+    CONNECTOR_RUNNING,
+    CUTS_KEPT,
+    DRILLED,
+    EVENTS_FLOW,
+    HISTORY_RECONCILED,
+    MANIFEST_PARITY,
+    NOTHING_LOST,
+    PREFLIGHT,
+    QUARANTINE_EMPTY,
+    RECONCILED,
+    RECONCILED_IN_STEPS,
+    RECORD_PARITY,
+    SCHEMA,
+    TABLE_MODEL,
+    WINDOWS_EQUAL_SOURCE,
+    CheckSpec,
+)
 from cdc_assets.defs.instance_runs import last_materializations, run_under_way
-from cdc_assets.defs.row_checks import build_quarantine_checks, history_key, rows_keys, tables_with_history
-from cdc_assets.defs.schema_and_fresh_checks import schema_key
-from cdc_assets.defs.upkeep_assets import cuts_key
-from cdc_assets.defs.volumetry_checks import build_volumetry_checks, check_key
-from cdc_assets.defs.windows_assets import windows_to_ask
 from cdc_assets.proof.event_ledger import behind, places
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.errors import RunsKeptError
 from cdc_assets.registry.source_declaration import BaseSource
-from cdc_assets.registry.source_settings import Cuts
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
 
@@ -82,42 +93,51 @@ def cron(every: timedelta, minute: int = 0) -> str:
     return f"0 */{hours} * * *" if not days else f"{minute % 60} {minute // 60} */{min(days, 31)} * *"
 
 
-def rhythmic(
-    job: UnresolvedAssetJobDefinition,
-    source: BaseSource,
-    every: timedelta,
-    *,
-    why_skip: Callable[[dg.DagsterInstance], str | None] = lambda _: None,
-    due: Callable[[dg.DagsterInstance], Sequence[dg.AssetCheckKey] | None] = lambda _: None,
-    minute: int = 0,
-) -> dg.ScheduleDefinition:
-    """`<job>_schedule`, from the first table in silver on; `why_skip` says why a tick is not worth a run.
+@dataclass(frozen=True)
+class Rhythm:
+    """A job of a source, with the schedule that asks for it.
 
-    One run of the job at a time: on a machine that is too slow for the rhythm, a run per tick would wait for the one before it,
-    and each takes memory and processor meanwhile (ten runs of one job were seen, `dagster-code` at 2.1 GB).
-
-    `due`: the checks that it is for, where not for all of the job's. `minute` as in cron.
+    `job` begins its name. `every` is None in a source that has no such job. `why_skip` says why a tick is not worth a run. `due`
+    are the checks that a tick is for, where not all of the job's. `minute` is that of the day at which a rhythm of days begins.
     """
 
-    @dg.schedule(
-        name=f"{job.name}_schedule",
-        job=job,
-        cron_schedule=cron(every, minute),
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-    )
-    def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        silver = [asset_key("silver", source, table) for table in source.tables]
-        if not last_materializations(context.instance, silver):
-            return dg.SkipReason(f"nothing of {source.name} is in silver yet")
-        if missed := why_dropped(context.scheduled_execution_time, minutes=whole_minutes(every)):
-            return dg.SkipReason(missed)
-        if run := run_under_way(context.instance, job.name):
-            return dg.SkipReason(f"run {run} of {job.name} has not ended; the next tick after its end is run")
-        if reason := why_skip(context.instance):
-            return dg.SkipReason(reason)
-        return dg.RunRequest(asset_check_keys=due(context.instance))
+    job: str
+    description: str
+    every: Callable[[BaseSource], timedelta | None]
+    selects: Callable[[BaseSource], dg.AssetSelection]
+    why_skip: Callable[[BaseSource, dg.DagsterInstance], str | None] = lambda source, instance: None
+    due: Callable[[BaseSource, dg.DagsterInstance], Sequence[dg.AssetCheckKey] | None] = lambda source, instance: None
+    minute: Callable[[BaseSource], int] = lambda source: 0
 
-    return tick
+    def build(self, source: BaseSource) -> Iterator[tuple[UnresolvedAssetJobDefinition, dg.ScheduleDefinition]]:
+        """`<job>_<source>` and its schedule, which begins with the first table in silver; nothing in a source without it."""
+        every = self.every(source)
+        if every is not None:
+            job = dg.define_asset_job(f"{self.job}_{source.name}", selection=self.selects(source), description=self.description)
+            yield job, self._schedule(source, job, every)
+
+    def _schedule(self, source: BaseSource, job: UnresolvedAssetJobDefinition, every: timedelta) -> dg.ScheduleDefinition:
+        @dg.schedule(
+            name=f"{job.name}_schedule",
+            job=job,
+            cron_schedule=cron(every, self.minute(source)),
+            default_status=dg.DefaultScheduleStatus.RUNNING,
+        )
+        def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+            silver = [asset_key("silver", source, table) for table in source.tables]
+            if not last_materializations(context.instance, silver):
+                return dg.SkipReason(f"nothing of {source.name} is in silver yet")
+            if missed := why_dropped(context.scheduled_execution_time, minutes=whole_minutes(every)):
+                return dg.SkipReason(missed)
+            # On a machine that is too slow for the rhythm, a run per tick would wait for the one before it, and each takes memory
+            # and processor meanwhile (ten runs of one job were seen, `dagster-code` at 2.1 GB).
+            if run := run_under_way(context.instance, job.name):
+                return dg.SkipReason(f"run {run} of {job.name} has not ended; the next tick after its end is run")
+            if reason := self.why_skip(source, context.instance):
+                return dg.SkipReason(reason)
+            return dg.RunRequest(asset_check_keys=self.due(source, context.instance))
+
+        return tick
 
 
 def why_idle(
@@ -165,49 +185,43 @@ def _says_it_all(record: AssetCheckExecutionRecord) -> bool:
 _ENDED = (AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED)
 
 
-def build_volumetry_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
-    """Runs the checks and nothing else."""
-    return dg.define_asset_job(
-        f"volumetry_{source.name}",
-        selection=dg.AssetSelection.checks(*_keys(source)),
-        description="Compare the counts of the chain.",
-    )
+_COUNTED: tuple[CheckSpec[Any], ...] = (
+    CONNECTOR_RUNNING,
+    PREFLIGHT,
+    EVENTS_FLOW,
+    NOTHING_LOST,
+    RECORD_PARITY,
+    RECONCILED,
+    SCHEMA,
+    QUARANTINE_EMPTY,
+    TABLE_MODEL,
+    HISTORY_RECONCILED,
+    MANIFEST_PARITY,
+    # Told also where no run of cuts or drills comes.
+    CUTS_KEPT,
+    DRILLED,
+)
 
 
-def _keys(source: BaseSource) -> list[dg.AssetCheckKey]:
-    steps = [*build_volumetry_checks(source), build_quarantine_checks(source)]
-    keys = {key for step in steps for key in step.check_keys}
-    keys |= {history_key(source, table) for table in tables_with_history(source)}
-    if has_models(source):
-        keys |= {model_key(source, table) for table in source.tables}
-    if has_flow_check(source):
-        keys.add(flow_key(source))
-    if source.cuts:  # told also where no run of cuts comes
-        keys.add(cuts_key(source))
-    if source.drill:  # likewise
-        keys.add(key_of_drilled(source))
-    if source.captured:
-        keys.add(preflight_key(source.captured))
-    if names.is_mirrored(source):
-        keys |= set(build_mirror_checks(source).check_keys)
-    return sorted(keys, key=str)
+_OF_TABLES_OWN_RHYTHM = (RECORD_PARITY, RECONCILED, SCHEMA, HISTORY_RECONCILED, MANIFEST_PARITY)
 
 
-def build_volumetry_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
-    """At the shortest rhythm that a table of the source declares, in whole minutes; a table with a longer one not each time.
+def checks_of_counts(source: BaseSource) -> list[dg.AssetCheckKey]:
+    """The checks that run with the counts."""
+    return sorted((key for spec in _COUNTED for key in spec.keys(source)), key=str)
 
-    A source where nothing has happened is counted less often.
-    """
-    shortest = min(_every(source, table) for table in source.tables)
 
-    def due(instance: dg.DagsterInstance) -> Sequence[dg.AssetCheckKey] | None:
-        return checks_due(source, instance, shortest, now=time.time())
+def _shortest(source: BaseSource) -> timedelta:
+    return min(_every(source, table) for table in source.tables)
 
-    def why_skip(instance: dg.DagsterInstance) -> str | None:
-        keys = due(instance)
-        return why_idle(source, instance, _keys(source) if keys is None else keys, shortest, now=time.time())
 
-    return rhythmic(job, source, shortest, due=due, why_skip=why_skip)
+def _counts_due(source: BaseSource, instance: dg.DagsterInstance) -> Sequence[dg.AssetCheckKey] | None:
+    return checks_due(source, instance, _shortest(source), now=time.time())
+
+
+def _why_not_counted(source: BaseSource, instance: dg.DagsterInstance) -> str | None:
+    keys = _counts_due(source, instance)
+    return why_idle(source, instance, checks_of_counts(source) if keys is None else keys, _shortest(source), now=time.time())
 
 
 def checks_due(
@@ -217,7 +231,7 @@ def checks_due(
 
     By when they were last counted, so that a tick that was left out is made up for by the next.
     """
-    own = {check_key("bronze", source, t): t for t in source.tables if _every(source, t) > shortest}
+    own = {RECORD_PARITY.key(source, t): t for t in source.tables if _every(source, t) > shortest}
     if not own:
         return None
     latest = instance.event_log_storage.get_latest_asset_check_execution_by_key([*own])
@@ -229,130 +243,96 @@ def checks_due(
         and latest[key].status in _ENDED
         and now - latest[key].create_timestamp < (_every(source, table) - shortest / 2).total_seconds()
     ]
-    left = {check_key(layer, source, table) for layer in ("bronze", "silver", "backup") for table in resting}
-    left |= {key(source, table) for table in resting for key in (schema_key, history_key)}
-    return [key for key in _keys(source) if key not in left] if left else None
+    left = {spec.key(source, table) for table in resting for spec in _OF_TABLES_OWN_RHYTHM}
+    return [key for key in checks_of_counts(source) if key not in left] if left else None
 
 
 def _every(source: BaseSource, table: Table) -> timedelta:
     return (table.volumetry or source.volumetry).every
 
 
-def build_rows_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
-    """Runs the checks and nothing else."""
-    return dg.define_asset_job(
-        f"reconcile_{source.name}",
-        selection=dg.AssetSelection.checks(*rows_keys(source)),
-        description="Compare every row of silver with the source's, in two steps.",
-    )
+def _why_not_booked(source: BaseSource, _: dg.DagsterInstance) -> str | None:
+    ledger_places = places(settings.lake(), source)
+    if any(behind(settings.lake(), source, table, ledger_places.get(names.table_name(table))) for table in source.tables):
+        return None
+    return "silver has folded nothing since the last count"
 
 
-def build_rows_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
-    """As often as `reconciliation.every` says, else once a day; sources do not begin in the same minute."""
-    assert source.rows_every is not None
-    return rhythmic(job, source, source.rows_every, minute=crc32(source.name.encode()) % 1440)
+def _assets_about(layer: str) -> Callable[[BaseSource], dg.AssetSelection]:
+    return lambda source: dg.AssetSelection.assets(asset_key(layer, source))
 
 
-def build_ledger_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
-    """The ledger assets of a source with their checks."""
-    keys = [asset_key("ledger", source, table) for table in source.tables]
-    return dg.define_asset_job(
-        f"ledger_{source.name}",
-        selection=dg.AssetSelection.assets(*keys),
-        description="Count every event by window, in every link, with its fate.",
-    )
+def _checks_of(spec: CheckSpec[Any]) -> Callable[[BaseSource], dg.AssetSelection]:
+    return lambda source: dg.AssetSelection.checks(*spec.keys(source))
 
 
-def build_ledger_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
-    """The processing-time trigger: every run emits a pane of each window that has changed."""
-
-    def nothing_new(_: dg.DagsterInstance) -> str | None:
-        ledger_places = places(settings.lake(), source)
-        if any(behind(settings.lake(), source, table, ledger_places.get(names.table_name(table))) for table in source.tables):
-            return None
-        return "silver has folded nothing since the last count"
-
-    return rhythmic(job, source, source.ledger.every, why_skip=nothing_new)
-
-
-def build_maintenance_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
-    """The maintenance asset with its check."""
-    return dg.define_asset_job(
-        f"maintain_{source.name}",
-        selection=dg.AssetSelection.assets(asset_key(names.MAINTENANCE, source)),
-        description="Make small files one, take gone rows out, remove old commits and files.",
-    )
-
-
-def build_maintenance_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
-    """As often as `maintenance.every` says."""
-    return rhythmic(job, source, source.maintenance.every)
-
-
-def build_cut_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
-    """The cut asset with its check."""
-    return dg.define_asset_job(
-        f"cut_{source.name}",
-        selection=dg.AssetSelection.assets(asset_key(names.CUT, source)),
-        description="Make a consistent cut of all tables, and keep it.",
-    )
-
-
-def build_cut_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
-    """As often as `cuts.every` says."""
-    return rhythmic(job, source, (source.cuts or Cuts()).every)
-
-
-def build_drill_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
-    """The drill asset with its check."""
-    return dg.define_asset_job(
-        f"drill_{source.name}",
-        selection=dg.AssetSelection.assets(asset_key(names.DRILL, source)),
-        description="Restore the newest backup beside the lake, and compare it with silver.",
-    )
-
-
-def build_drill_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
-    """As often as `drill.every` says."""
-    if source.drill is None:
-        raise ValueError(f"source {source.name} declares no drill")
-    return rhythmic(job, source, source.drill.every)
-
-
-def build_windows_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
-    """The windows of a source with their checks, but for the one that costs the source a pass over its table."""
-    whole = dg.AssetSelection.assets(*[dg.AssetKey(windows.key) for windows in windows_of(source)])
-    windows_of_source = windows_to_ask(source)
-    return dg.define_asset_job(
-        f"windows_{source.name}",
-        selection=whole - dg.AssetSelection.checks(*windows_of_source) if windows_of_source else whole,
-        description="Bring windowed results up to silver, and prove them.",
-    )
-
-
-def build_windows_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
-    """The trigger in processing time, at the shortest that is declared."""
-
-    def nothing_new(_: dg.DagsterInstance) -> str | None:
-        if any(is_behind(settings.lake(), windows) for windows in windows_of(source)):
-            return None
-        return "silver has folded nothing since the windows were refined"
-
-    return rhythmic(job, source, min(windows.declared.trigger for windows in windows_of(source)), why_skip=nothing_new)
-
-
-def build_windows_source_job(source: BaseSource) -> UnresolvedAssetJobDefinition:
-    """Runs the checks and nothing else."""
-    return dg.define_asset_job(
-        f"sums_{source.name}",
-        selection=dg.AssetSelection.checks(*windows_to_ask(source)),
-        description="Compare windowed results with SQL over the source.",
-    )
-
-
-def build_windows_source_schedule(source: BaseSource, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
-    """As often as an idle source is counted (`volumetry.idle_every`)."""
-    return rhythmic(job, source, source.volumetry.idle_every)
+VOLUMETRY = Rhythm(
+    "volumetry",
+    "Compare the counts of the chain.",
+    # The shortest that a table declares; a table with a longer one is not counted each time.
+    every=_shortest,
+    selects=lambda source: dg.AssetSelection.checks(*checks_of_counts(source)),
+    why_skip=_why_not_counted,
+    due=_counts_due,
+)
+ROWS = Rhythm(
+    "reconcile",
+    "Compare every row of silver with the source's, in two steps.",
+    every=lambda source: source.rows_every if source.rows_tables else None,
+    selects=_checks_of(RECONCILED_IN_STEPS),
+    # Sources do not begin in the same minute.
+    minute=lambda source: crc32(source.name.encode()) % 1440,
+)
+RHYTHMS: tuple[Rhythm, ...] = (
+    VOLUMETRY,
+    Rhythm(
+        "ledger",
+        "Count every event by window, in every link, with its fate.",
+        every=lambda source: source.ledger.every,
+        selects=lambda source: dg.AssetSelection.assets(*[asset_key("ledger", source, table) for table in source.tables]),
+        why_skip=_why_not_booked,
+    ),
+    Rhythm(
+        "maintain",
+        "Make small files one, take gone rows out, remove old commits and files.",
+        every=lambda source: source.maintenance.every,
+        selects=_assets_about(names.MAINTENANCE),
+    ),
+    Rhythm(
+        "cut",
+        "Make a consistent cut of all tables, and keep it.",
+        every=lambda source: source.cuts.every if source.cuts else None,
+        selects=_assets_about(names.CUT),
+    ),
+    Rhythm(
+        "drill",
+        "Restore the newest backup beside the lake, and compare it with silver.",
+        every=lambda source: source.drill.every if source.drill else None,
+        selects=_assets_about(names.DRILL),
+    ),
+    ROWS,
+    Rhythm(
+        "windows",
+        "Bring windowed results up to silver, and prove them.",
+        every=lambda source: min((windows.declared.trigger for windows in windows_of(source)), default=None),
+        # With their checks, but for the one that costs the source a pass over its table.
+        selects=lambda source: (
+            dg.AssetSelection.assets(*[dg.AssetKey(windows.key) for windows in windows_of(source)])
+            - dg.AssetSelection.checks(*WINDOWS_EQUAL_SOURCE.keys(source))
+        ),
+        why_skip=lambda source, _: (
+            None
+            if any(is_behind(settings.lake(), windows) for windows in windows_of(source))
+            else "silver has folded nothing since the windows were refined"
+        ),
+    ),
+    Rhythm(
+        "sums",
+        "Compare windowed results with SQL over the source.",
+        every=lambda source: source.volumetry.idle_every if WINDOWS_EQUAL_SOURCE.keys(source) else None,
+        selects=_checks_of(WINDOWS_EQUAL_SOURCE),
+    ),
+)
 
 
 # Dagster's runs of long ago, with their events and logs: removed each day, but for those that tell what things are by now.

@@ -20,11 +20,11 @@ import dagster as dg
 
 from cdc_assets.capture.source_columns import rows_with_old_members
 from cdc_assets.chain.table_drift import portability_findings, replay_offer
-from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.schema_ledger import ledger_of, rows_up_to, rows_without_value
-from cdc_assets.defs.asset_specs import UPDATED, key_of_check
-from cdc_assets.defs.asset_steps import Checks, table_checks
+from cdc_assets.defs.asset_specs import UPDATED
+from cdc_assets.defs.asset_steps import CheckRun, check_step
 from cdc_assets.defs.check_results import check_result, evaluation_of
+from cdc_assets.defs.check_specs import FRESH, SCHEMA
 from cdc_assets.defs.instance_runs import last_materializations
 from cdc_assets.registry import names
 from cdc_assets.registry.display_text import in_markdown, lines_in_markdown
@@ -37,18 +37,7 @@ from spark.silver.column_ledger import ColumnLedger, diff, place_of
 if TYPE_CHECKING:
     from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 
-SCHEMA = "schema"
 WARN = dg.AssetCheckSeverity.WARN
-SCHEMA_DESCRIPTION = (
-    "The table's schema and when it changed; red when a change keeps the table from being folded. Warns while older rows lack a "
-    "value that the source may have, when rows were folded by other rules than the registry has now, and when a table that is "
-    "declared portable has features that some readers lack."
-)
-
-
-def schema_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
-    """The check's key for one table."""
-    return key_of_check(SCHEMA, "silver", source, table)
 
 
 def schema_result(lake: str, source: BaseSource, table: Table, refusal: str = "") -> dg.AssetCheckResult:
@@ -61,7 +50,7 @@ def schema_result(lake: str, source: BaseSource, table: Table, refusal: str = ""
     (cdc_assets.capture.source_columns). It warns where the table was folded by other rules than those of the registry, and a
     replay would make another table. It also warns of a table that is declared portable, and that some readers cannot read.
     """
-    path, key = names.silver_path(lake, source, table), schema_key(source, table)
+    path, key = names.silver_path(lake, source, table), SCHEMA.key(source, table)
     ledger = ledger_of(path)
     if ledger is None or not ledger.history:
         return check_result(key, True, "there is no table yet, or none with a schema ledger", {}, severity=WARN)
@@ -78,7 +67,7 @@ def schema_news(
     instance: dg.DagsterInstance, lake: str, source: BaseSource, tables: Sequence[Table], refusals: Mapping[TableId, str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """What Dagster does not know of tables that a run has folded, or could not: those that stand now, and those that go on."""
-    keys = [schema_key(source, table) for table in tables]
+    keys = [SCHEMA.key(source, table) for table in tables]
     latest = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
     for key, table in zip(keys, tables, strict=True):
         refusal, last = refusals.get(table.id, ""), _evaluation(latest.get(key))
@@ -140,26 +129,12 @@ def _schema_metadata(ledger: ColumnLedger) -> dict[str, dg.MetadataValue]:
     }
 
 
-FRESH = "fresh"
-FRESH_DESCRIPTION = "Silver held all there was within `freshness`: by a fold, or because nothing was new."
-
-
-def fresh_key(source: BaseSource, table: Table) -> dg.AssetCheckKey:
-    """The key of the table's check."""
-    return key_of_check(FRESH, "silver", source, table)
-
-
-def build_fresh_checks(source: BaseSource) -> dg.AssetChecksDefinition:
-    """One subsettable step for all tables of the source."""
-    checks = {fresh_key(source, table): table for table in source.tables}
-
-    @table_checks("fresh", source, checks, FRESH_DESCRIPTION)
-    def fresh(context: dg.AssetCheckExecutionContext, _: Platform, wanted: Checks) -> Iterator[dg.AssetCheckResult]:
-        updates, now = last_updates(context.instance, [key.asset_key for key in wanted]), time.time()
-        for key, table in wanted.items():
-            yield fresh_result(source, table, updates.get(key.asset_key), now)
-
-    return fresh
+@check_step("fresh", FRESH)
+def fresh_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    """Of each table by when Dagster was told last that it holds all there is."""
+    updates, now = last_updates(run.context.instance, [key.asset_key for key in run.selected]), time.time()
+    for key, table in run.selected.items():
+        yield fresh_result(run.chain.source, table, updates.get(key.asset_key), now)
 
 
 def last_updates(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> dict[dg.AssetKey, float]:
@@ -174,7 +149,7 @@ def last_updates(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> d
 
 def fresh_result(source: BaseSource, table: Table, at: float | None, now: float) -> dg.AssetCheckResult:
     """Of a table that held all there was `at` last; None: it never did."""
-    key, allowed = fresh_key(source, table), table.freshness or source.freshness
+    key, allowed = FRESH.key(source, table), table.freshness or source.freshness
     if at is None:
         return check_result(key, True, "nothing of the table is in silver yet", {})
     age = max(0.0, now - at)

@@ -94,5 +94,5 @@ class CdcSource(dg.Component, dg.Model, dg.Resolvable):
 
 @cache
 def _platform() -> PlatformResource:
-    """One for all components of a project: Dagster takes two resources of one name only where they are one object."""
+    # One for all components of a project: Dagster takes two resources of one name only where they are one object.
     return PlatformResource()

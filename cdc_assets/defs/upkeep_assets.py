@@ -1,40 +1,170 @@
-"""The assets of a source that keep its lake, each with its check: cuts of all its tables, and the maintenance of their files.
+"""The assets of a source that keep its lake, each with its check: backups, drills, cuts of all its tables, maintenance.
+
+What is new in bronze is copied to the source's object store, with a manifest per batch. A drill restores the newest backup
+beside the lake and compares it with silver: its check is red when the rows differ, or nobody has looked for long.
 
 A cut has all tables at one place between two commits of the log; its check is red when the newest is older than declared, or one
 can be read no longer. Maintenance makes small files one, takes out gone rows, old commits and files, and with `backup.keep` old
 epochs of the backup; its check is red when tables grow worse faster than it mends them.
 """
 
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from cdc_assets.chain.bronze_append import take_out_copies
+from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.asset_specs import asset_key, key_of_check
+from cdc_assets.clients.table_concurrency import each_table, table_lock
+from cdc_assets.defs.asset_specs import source_asset_spec
+from cdc_assets.defs.asset_steps import CheckRun, TableMetadata, check_step, table_step
 from cdc_assets.defs.check_results import check_result
+from cdc_assets.defs.check_specs import CUTS_KEPT, DRILLED, MAINTAINED
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry import names
+from cdc_assets.registry.errors import CdcAssetsError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.source_settings import Cuts
+from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
 
 if TYPE_CHECKING:
+    from cdc_assets.backup.backup_copy import BackupResult
     from cdc_assets.backup.old_epochs import ExpiredTable
+    from cdc_assets.clients.object_store import ObjectStore
+    from cdc_assets.recovery.drill import Drill
     from spark.upkeep.maintenance_spec import Maintained
+
+
+def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
+    """One step for all tables of the source; the source declares where to."""
+    if source.backup is None:
+        raise ValueError(f"source {source.name} declares no backup")
+    config = source.backup.store
+
+    @table_step("backup", source, version_of=_version)
+    def backup(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
+        from cdc_assets.backup.backup_copy import BatchForm, backup_table
+        from cdc_assets.recovery.column_history import back_up_columns
+
+        store = platform.store(config)
+        take_out_copies(Chain(platform, source), context.log.warning)
+
+        def copy(table: Table) -> "BackupResult":
+            with table_lock("backup", source.name, names.table_name(table)):
+                back_up_columns(store, platform.lake, source, table)
+                return backup_table(
+                    store,
+                    source=source.name,
+                    table=names.table_name(table),
+                    bronze_path=names.bronze_path(platform.lake, source),
+                    form=BatchForm.of(source.backup),
+                )
+
+        for table, result in each_table("backup", tables, copy, workers=2):
+            if result.lost:
+                context.log.warning(
+                    "%s was the newest manifest, and is gone from the store: what bronze has is copied again", result.lost
+                )
+            yield table, _backup_metadata(result)
+        _keep_platform(context, platform, source, store)
+
+    return backup
+
+
+def _version(_: str, __: Table, metadata: Mapping[str, Any], ___: str | None) -> str:
+    # A backup grows by records alone, in one epoch after the other.
+    return f"{metadata['cdc/epoch']}.{metadata['cdc/epoch_records']}"
+
+
+def _backup_metadata(result: "BackupResult") -> dict[str, int | float]:
+    return {
+        "dagster/row_count": result.position.records_total,
+        "cdc/epoch": result.position.epoch,
+        "cdc/epoch_records": result.position.records,
+        "cdc/records_copied": result.records,
+        "cdc/objects_written": result.objects,
+        "cdc/bytes_written": result.bytes,
+        "cdc/manifests_written": result.manifests,
+        "cdc/seconds": round(result.seconds, 3),
+    }
+
+
+def _keep_platform(context: dg.AssetExecutionContext, platform: Platform, source: BaseSource, store: "ObjectStore") -> None:
+    # Connectors, offsets and topics behind the data. What cannot be asked now is asked at the next run.
+    from cdc_assets.recovery.kept_log import keep_platform
+    from cdc_assets.recovery.restore_point import keep_cuts
+
+    try:
+        keep_cuts(platform.lake, source, store)
+        entry = keep_platform(Chain(platform, source), store)
+    except CdcAssetsError as error:
+        context.log.warning("connectors, offsets, topics or cuts are not in this backup: %s", error)
+        return
+    if entry is not None:
+        context.log.info("connectors, offsets and topics: entry %d of the backup", entry.number)
+
+
+def build_drill_asset(source: BaseSource) -> dg.AssetsDefinition:
+    """One asset per source that declares a drill; it only reads the lake's tables."""
+    description = f"Restores the backup of {source.name} beside its lake, and compares it with silver."
+    spec = source_asset_spec(names.DRILL, source, "backup", description)
+
+    @dg.multi_asset(specs=[spec], name=names.op_name("drill", source), can_subset=False)
+    def drill(context: dg.AssetExecutionContext, platform: PlatformResource) -> dg.MaterializeResult:
+        from cdc_assets.recovery.drill import drill_source, plan_drill
+
+        plans = [dg.TableRecord(_drill_row(plan.to_json(source.name))) for plan in plan_drill(Chain(platform, source))]
+        planned = {"cdc/plan": dg.MetadataValue.table(plans)} if plans else {}
+        return dg.MaterializeResult(metadata=planned | _drill_metadata(drill_source(Chain(platform, source), context.log.info)))
+
+    return drill
+
+
+def _drill_metadata(found: "Drill") -> dict[str, Any]:
+    rows = [dg.TableRecord(_drill_row(table)) for table in found.to_json()["tables"]]
+    return {
+        "cdc/equal": found.is_equal,
+        "cdc/minutes": round(found.seconds / 60, 2),
+        "cdc/bytes": found.bytes,
+        "cdc/rows": sum(table.rows for table in found.tables),
+        "cdc/rows_differing": sum(table.differing for table in found.tables),
+        **({"cdc/tables": dg.MetadataValue.table(rows)} if rows else {}),
+    }
+
+
+def _drill_row(table: dict[str, Any]) -> dict[str, str | int | float | bool]:
+    return {**table, "version": -1 if table["version"] is None else table["version"]}
+
+
+@check_step("drilled", DRILLED)
+def drill_check(run: CheckRun[None]) -> Iterator[dg.AssetCheckResult]:
+    """What it looks at is the note of the last drill; a source that never had one warns."""
+    from cdc_assets.recovery.drill import last_drill
+
+    source, key = run.chain.source, DRILLED.key(run.chain.source)
+    assert source.drill is not None
+    last = last_drill(run.chain.platform.lake, source)
+    if last is None:
+        sentence = f"there was no drill yet: cdc drill {source.name}"
+        yield check_result(key, False, sentence, {}, severity=dg.AssetCheckSeverity.WARN)
+        return
+    age = time.time() - last.at
+    wrong = [f"{table.table}: {table.sentence}" for table in last.tables if not table.is_equal]
+    if age > source.drill.oldest.total_seconds():
+        wrong.append(f"the last drill was at {last.moment}: cdc drill {source.name}")
+    sentence = f"{quantity(sum(table.rows for table in last.tables), 'row')} equal at {last.moment}"
+    metadata = {"cdc/age_hours": round(age / 3600, 2), "cdc/minutes": round(last.seconds / 60, 2), "cdc/bytes": last.bytes}
+    yield check_result(key, not wrong, "; ".join(wrong) or sentence, metadata)
 
 
 def build_cut_asset(source: BaseSource) -> dg.AssetsDefinition:
     """One asset per source that declares `cuts`; materializing it makes one and keeps it."""
-    spec = dg.AssetSpec(
-        asset_key(names.CUT, source),
-        deps=[asset_key("silver", source, table) for table in source.tables],
-        description=f"A consistent cut of all tables of {source.name}: a Delta version of each, complete up to one transaction.",
-        group_name=source.name,
-        kinds={"delta"},
-        owners=source.owners,
-        tags={"layer": names.CUT, "source": source.name},
-    )
+    description = f"A consistent cut of all tables of {source.name}: a Delta version of each, complete up to one transaction."
+    spec = source_asset_spec(names.CUT, source, "silver", description)
 
     @dg.multi_asset(specs=[spec], name=names.op_name("cut", source), can_subset=False)
     def cut(context: dg.AssetExecutionContext, platform: PlatformResource) -> dg.MaterializeResult:
@@ -60,35 +190,27 @@ def build_cut_asset(source: BaseSource) -> dg.AssetsDefinition:
     return cut
 
 
-CUTS_KEPT = "cuts_kept"
 _SHOWN = 5
 
 
-def cuts_key(source: BaseSource) -> dg.AssetCheckKey:
-    """The key of the source's check."""
-    return key_of_check(CUTS_KEPT, names.CUT, source)
+@check_step("cuts_kept", CUTS_KEPT)
+def cuts_check(run: CheckRun[None]) -> Iterator[dg.AssetCheckResult]:
+    """What it looks at are logs, in no service."""
+    from cdc_assets.recovery.cut_manifest import read_cuts, what_is_wrong
+
+    lake, source, now = run.chain.platform.lake, run.chain.source, datetime.now(timezone.utc)
+    cuts = read_cuts(lake, source)
+    wrong = list(what_is_wrong(lake, cuts, (source.cuts or Cuts()).every, now))
+    metadata = {"cdc/cuts": len(cuts)}
+    if cuts:
+        metadata["cdc/newest_seconds"] = round((now - cuts[0].made_at).total_seconds())
+    summary = f"{quantity(len(cuts), 'cut')} kept, the newest is {cuts[0].cut}" if cuts else ""
+    yield check_result(CUTS_KEPT.key(source), not wrong, _first_of(wrong) or summary, metadata)
 
 
-def build_cuts_check(source: BaseSource) -> dg.AssetChecksDefinition:
-    """One check per source that declares `cuts`; what it looks at are logs, in no service."""
-    key, declared = cuts_key(source), source.cuts or Cuts()
-    description = "The newest cut is as young as declared, and the kept ones can be read."
-    spec = dg.AssetCheckSpec(CUTS_KEPT, asset=key.asset_key, description=description, blocking=True)
-
-    @dg.multi_asset_check(name=names.op_name("cuts_kept", source), specs=[spec])
-    def check(platform: PlatformResource) -> dg.AssetCheckResult:
-        from cdc_assets.recovery.cut_manifest import read_cuts, what_is_wrong
-
-        cuts, now = read_cuts(platform.lake, source), datetime.now(timezone.utc)
-        wrong = list(what_is_wrong(platform.lake, cuts, declared.every, now))
-        metadata = {"cdc/cuts": len(cuts)}
-        if cuts:
-            metadata["cdc/newest_seconds"] = round((now - cuts[0].made_at).total_seconds())
-        more = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-        summary = f"{quantity(len(cuts), 'cut')} kept, the newest is {cuts[0].cut}" if cuts else ""
-        return check_result(key, not wrong, "; ".join(wrong[:_SHOWN]) + more if wrong else summary, metadata)
-
-    return check
+def _first_of(sentences: Sequence[str]) -> str:
+    more = f", and {len(sentences) - _SHOWN} more" if len(sentences) > _SHOWN else ""
+    return "; ".join(sentences[:_SHOWN]) + more
 
 
 _PLANNED = ("rows", "rewrite_files", "checkpoint", "expire_commits", "remove_files", "remove_bytes")
@@ -97,15 +219,8 @@ _SUMS = ("rows_removed", "files_rewritten", "files_written", "commits_expired", 
 
 def build_maintenance_asset(source: BaseSource) -> dg.AssetsDefinition:
     """One asset per source; its tables are done one after another."""
-    spec = dg.AssetSpec(
-        asset_key(names.MAINTENANCE, source),
-        deps=[asset_key("silver", source, table) for table in source.tables],
-        description=f"Keeps the tables of {source.name} in the lake small and fast.",
-        group_name=source.name,
-        kinds={"delta"},
-        owners=source.owners,
-        tags={"layer": names.MAINTENANCE, "source": source.name},
-    )
+    description = f"Keeps the tables of {source.name} in the lake small and fast."
+    spec = source_asset_spec(names.MAINTENANCE, source, "silver", description)
 
     @dg.multi_asset(specs=[spec], name=names.op_name("maintenance", source), can_subset=False)
     def maintenance(context: dg.AssetExecutionContext, platform: PlatformResource) -> dg.MaterializeResult:
@@ -122,7 +237,7 @@ def build_maintenance_asset(source: BaseSource) -> dg.AssetsDefinition:
         for name, result in done.items():
             for step, reason in result.given_up.items():
                 context.log.info("%s: %s not done this time: %s", name, step, reason)
-        return dg.MaterializeResult(metadata={**_maintenance_metadata(done), **_plan_metadata(done), **_backup_metadata(expired)})
+        return dg.MaterializeResult(metadata={**_maintenance_metadata(done), **_plan_metadata(done), **_expiry_metadata(expired)})
 
     return maintenance
 
@@ -139,7 +254,6 @@ def _maintenance_metadata(done: dict[str, "Maintained"]) -> dict[str, Any]:
 
 
 def _plan_metadata(done: dict[str, "Maintained"]) -> dict[str, Any]:
-    """What each table needed before anything was done to it."""
     rows = [
         dg.TableRecord({"table": name, **{figure: getattr(result.plan, figure) for figure in _PLANNED}, "left": result.plan.left})
         for name, result in done.items()
@@ -148,8 +262,7 @@ def _plan_metadata(done: dict[str, "Maintained"]) -> dict[str, Any]:
     return {"cdc/plan": dg.MetadataValue.table(rows)} if rows else {}
 
 
-def _backup_metadata(expired: "list[ExpiredTable]") -> dict[str, Any]:
-    """Of tables whose backup does not keep everything; none where it keeps all."""
+def _expiry_metadata(expired: "list[ExpiredTable]") -> dict[str, Any]:
     if not expired:
         return {}
     rows = [
@@ -181,27 +294,17 @@ def _row(name: str, result: "Maintained") -> dict[str, str | int | float | bool]
     return {"table": name, **figures, **did, "kept_from": kept, "given_up": given_up, "seconds": result.seconds}
 
 
-MAINTAINED = "maintained"
 _FIGURES = ("files", "small_files", "bytes", "dead_rows", "commits", "log_bytes")
 
 
-def build_maintained_check(source: BaseSource) -> dg.AssetChecksDefinition:
-    """One check per source; what it looks at are logs, in no service."""
-    key = key_of_check(MAINTAINED, names.MAINTENANCE, source)
-    description = "Files, gone rows and logs of the tables stay small."
-    spec = dg.AssetCheckSpec(MAINTAINED, asset=key.asset_key, description=description, blocking=True)
+@check_step("maintained", MAINTAINED)
+def maintenance_check(run: CheckRun[None]) -> Iterator[dg.AssetCheckResult]:
+    """What it looks at are logs, in no service."""
+    from cdc_assets.recovery.maintenance import plan_source, what_is_behind
 
-    @dg.multi_asset_check(name=names.op_name("maintained", source), specs=[spec])
-    def check(platform: PlatformResource) -> dg.AssetCheckResult:
-        from cdc_assets.recovery.maintenance import plan_source, what_is_behind
-
-        plans = {table.name: plan for table, plan in plan_source(Chain(platform, source))}
-        behind = [f"{name}: {sentence}" for name, plan in plans.items() for sentence in what_is_behind(plan)]
-        figures = [plan.figures for plan in plans.values() if plan.figures is not None]
-        metadata = {f"cdc/{name}": sum(getattr(plan_figures, name) for plan_figures in figures) for name in _FIGURES}
-        summary = f"{quantity(len(plans), 'table')} as they should be"
-        more = f", and {len(behind) - _SHOWN} more" if len(behind) > _SHOWN else ""
-        text = "; ".join(behind[:_SHOWN]) + more if behind else summary
-        return check_result(key, not behind, text, metadata)
-
-    return check
+    plans = {table.name: plan for table, plan in plan_source(run.chain)}
+    behind = [f"{name}: {sentence}" for name, plan in plans.items() for sentence in what_is_behind(plan)]
+    figures = [plan.figures for plan in plans.values() if plan.figures is not None]
+    metadata = {f"cdc/{name}": sum(getattr(plan_figures, name) for plan_figures in figures) for name in _FIGURES}
+    text = _first_of(behind) or f"{quantity(len(plans), 'table')} as they should be"
+    yield check_result(MAINTAINED.key(run.chain.source), not behind, text, metadata)

@@ -1,123 +1,324 @@
-"""The volumetry checks of a source, one step per link: one marker and one snapshot of the source serve all its tables.
+"""The checks that count and compare, a step per link: one marker and one snapshot of the source serve all its tables.
 
-| asset | check | compares |
-|---|---|---|
-| connector | connector_running | the connector and every task run |
-| bronze | record_parity | committed records: topic = mirror = bronze, by count and digest |
-| silver | reconciled | every row: source = silver, at one position of the source's log (docs/explanation/reconciliation.md) |
-| silver | schema | the table's schema and its changes; red where no run can fold it (schema_and_fresh_checks.py) |
-| backup | manifest_parity | manifests, objects and bronze |
+The connector and its tasks, records from the topic to bronze, rows of silver with the table's schema, and the backup's objects.
+The rows of these checks stand in `check_specs`.
 
-A source of topics has no connector to check, and like one whose database is not asked no rows to compare with.
+`reconciled` says the same of a table whichever way its rows were compared. Sources that are compared in two steps have a rhythm
+of their own, since all rows travel each time; never at an exact cut, since MySQL's takes a global read lock. A table that could
+not be compared is a warning of its own kind, and red only when it has lasted; a difference stays one until a comparison finds
+none.
 
-All are blocking, so that `dagster asset materialize` ends non-zero when one fails; `reconciliation: {on_difference: warn}`
-makes that one a warning.
+`history_reconciled` is apart: a wrong history must not turn silver red, nor hold up what reads silver. It asks nothing of the
+source. `quarantine_empty` counts records that could not be folded: a row is in doubt while a record of its key is there and
+nothing later says all of the row.
 """
 
+import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import dagster as dg
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from cdc_assets.capture.connectors.config_difference import difference_of
 from cdc_assets.capture.connectors.connector_inventory import COMMIT, connector_owners
 from cdc_assets.capture.connectors.declared_connectors import declared_connectors
 from cdc_assets.chain.bronze_append import take_out_copies
 from cdc_assets.chain.fold_specs import refusals_now
+from cdc_assets.chain.quarantine import QuarantinedRecord, quarantine_records
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs import check_results
-from cdc_assets.defs.asset_specs import key_of_check
-from cdc_assets.defs.check_results import check_result, previous_tallies
-from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.defs.row_checks import rows_result
-from cdc_assets.defs.schema_and_fresh_checks import SCHEMA, SCHEMA_DESCRIPTION, schema_key, schema_result
-from cdc_assets.proof import compared_slices
-from cdc_assets.proof.comparison_at_cut import ComparisonScope
-from cdc_assets.proof.comparison_choice import compare_as_declared
-from cdc_assets.proof.volumetry import Previous, measure_transport
+from cdc_assets.defs.asset_steps import CheckRun, check_step
+from cdc_assets.defs.check_results import Evidence, check_result, evaluation_of, previous_tallies, shorten
+from cdc_assets.defs.check_specs import (
+    CONNECTOR_RUNNING,
+    HISTORY_RECONCILED,
+    MANIFEST_PARITY,
+    QUARANTINE_EMPTY,
+    RECONCILED,
+    RECONCILED_IN_STEPS,
+    RECORD_PARITY,
+    SCHEMA,
+)
+from cdc_assets.defs.schema_and_fresh_checks import schema_result
+from cdc_assets.proof import compared_slices, history_proof
+from cdc_assets.proof.chain_verdicts import AT_KEY, PART_KEY, POSITION_KEY, RowsCompared, of_metadata
+from cdc_assets.proof.compared_slices import Share, share_at
+from cdc_assets.proof.comparison_at_cut import ComparisonMethod, ComparisonScope
+from cdc_assets.proof.comparison_choice import compare_as_declared, compare_rows
+from cdc_assets.proof.comparison_result import DIFFERENT, NOT_COMPARED, HistoryDifference, HistoryResult, TableResult
+from cdc_assets.proof.volumetry import measure_transport
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.errors import CdcAssetsError, MissingAddressError
+from cdc_assets.registry.field_types import format_duration
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
+from spark.errors import quantity
 
-_DESCRIPTIONS = {
-    "connector_running": "The connector and every one of its tasks run.",
-    "record_parity": "Committed records in topic = in mirror = in bronze, counted, with a digest of their order and bytes.",
-    "reconciled": "Every row of silver = the source's row, at one position of the source's log, under live writes.",
-    SCHEMA: SCHEMA_DESCRIPTION,
-    "manifest_parity": "Every manifest's objects are there with size and sha256, without gap, overlap or stray object.",
-}
+SINCE_KEY, DIFFERED_KEY = "cdc/not_compared_since", "cdc/differed_before"
+_TOLD = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
 
 
-_NAMES = {"connector": "connector_running", "bronze": "record_parity", "silver": "reconciled", "backup": "manifest_parity"}
+@dataclass(frozen=True)
+class Uncompared:
+    """Since when, whether the comparison before that (`last`) had found a difference, and how long it may last (`red_after`).
 
+    `red_after` None: for ever, of a table that nobody has asked to be compared, and that never was.
 
-def check_name(layer: str) -> str:
-    """The volumetry check of a layer."""
-    return _NAMES[layer]
-
-
-def check_key(layer: str, source: BaseSource, table: Table | None = None) -> dg.AssetCheckKey:
-    """The key of the volumetry check of one asset."""
-    return key_of_check(check_name(layer), layer, source, table)
-
-
-def build_volumetry_checks(source: BaseSource) -> list[dg.AssetChecksDefinition]:
-    """One subsettable step for each link of the chain that has checks.
-
-    A step with checks of several links is in a cycle with them. Dagster then splits it, and names the parts by the order of
-    a set: another order in each process, so a step that runs in a process of its own ran the checks of another link.
+    Since when is kept in the check's own evaluations, and so is when and up to where the rows were compared before that. What
+    the last comparison found is not forgiven meanwhile: a difference stays one until a comparison finds none.
     """
-    return [_build_step(source, layer, keys) for layer, keys in _keys_by_layer(source).items() if keys]
+
+    since: datetime
+    differed: bool
+    red_after: timedelta | None
+    last: RowsCompared | None = None
+
+    def severity(self, now: datetime) -> dg.AssetCheckSeverity:
+        """An error when it has lasted, or would hide a difference."""
+        return dg.AssetCheckSeverity.ERROR if self.differed or self._has_lasted(now) else dg.AssetCheckSeverity.WARN
+
+    def _has_lasted(self, now: datetime) -> bool:
+        return self.red_after is not None and now - self.since >= self.red_after
+
+    def sentence(self, result: TableResult, now: datetime) -> str:
+        """What stands in the way, that it is no difference, and what to do."""
+        since = f"{self.since:%Y-%m-%d %H:%M} UTC"
+        command = f"cdc reconcile {result.table.replace('/', '.')}"
+        if self.differed:
+            return f"{result.sentence()}. The last comparison, before {since}, found a difference: {command}"
+        if self._has_lasted(now):
+            return f"{result.sentence()}. No difference was found, but this lasts since {since}: mend it, then {command}"
+        if self.red_after is None:
+            way = "mend it, or declare reconciliation: {every: never}"
+            return f"{result.sentence()}. Its rows were never compared, which is tried again each time: {command}; {way}"
+        red = f"red after {format_duration(self.red_after)}"
+        return f"{result.sentence()}. No difference was found; it is tried again (since {since}, {red}): {command}"
+
+    def metadata(self) -> dict[str, Any]:
+        """By which the next evaluation knows."""
+        metadata: dict[str, Any] = {SINCE_KEY: dg.MetadataValue.timestamp(self.since), DIFFERED_KEY: self.differed}
+        if self.last is not None:
+            metadata |= {AT_KEY: dg.MetadataValue.timestamp(self.last.at), PART_KEY: self.last.part}
+            metadata |= {POSITION_KEY: self.last.position} if self.last.position else {}
+        return metadata
 
 
-def _keys_by_layer(source: BaseSource) -> dict[str, list[dg.AssetCheckKey]]:
-    compared = [check_key("silver", source, table) for table in source.tables] if source.asked else []
-    return {
-        "connector": [check_key("connector", source)] if source.captured else [],
-        "bronze": [check_key("bronze", source, table) for table in source.tables],
-        "silver": [*compared, *(schema_key(source, table) for table in source.tables)],
-        "backup": [check_key("backup", source, table) for table in source.tables] if source.backup else [],
+def standstill(
+    instance: dg.DagsterInstance, key: dg.AssetCheckKey, now: datetime, red_after: timedelta, *, is_asked: bool = True
+) -> Uncompared:
+    """Of a table that cannot be compared now; told by the evaluation before this one.
+
+    `is_asked`: its comparison is declared, and so is how long it may be missing.
+    """
+    for record in instance.event_log_storage.get_asset_check_execution_history(key, limit=1, status=_TOLD):
+        before = record.evaluation
+        if before is None:
+            break
+        last = of_metadata({name: value.value for name, value in before.metadata.items()}, record.create_timestamp)
+        limit = red_after if is_asked or last is not None else None
+        if SINCE_KEY in before.metadata:
+            since: Any = before.metadata[SINCE_KEY].value
+            return Uncompared(datetime.fromtimestamp(since, timezone.utc), bool(before.metadata[DIFFERED_KEY].value), limit, last)
+        return Uncompared(now, not before.passed, limit, last)
+    return Uncompared(now, differed=False, red_after=red_after if is_asked else None)
+
+
+def rows_result(
+    instance: dg.DagsterInstance, key: dg.AssetCheckKey, source: BaseSource, table: Table, result: TableResult
+) -> dg.AssetCheckResult:
+    """A table that could not be compared warns, and is red when that has lasted (`red_after`).
+
+    It only warns where nobody has declared the rhythm and no comparison ever was: that is told, and nothing has become worse.
+    """
+    declared = source.reconciliation_of(table)
+    severity = dg.AssetCheckSeverity.ERROR
+    passed, sentence, metadata = check_results.of_reconciliation(result, values=declared.show == "values")
+    if result.verdict == NOT_COMPARED:
+        is_asked = source.asked is not None or source.reconciliation.every is not None
+        now = datetime.now(timezone.utc)
+        stand = standstill(instance, key, now, declared.red_after, is_asked=is_asked)
+        sentence, severity, metadata = stand.sentence(result, now), stand.severity(now), {**metadata, **stand.metadata()}
+    if declared.on_difference == "warn":
+        severity = dg.AssetCheckSeverity.WARN
+    return check_result(key, passed, sentence, metadata, severity=severity)
+
+
+@check_step("rows", RECONCILED_IN_STEPS)
+def rows_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    """Rows of a source without an exact moment, each table or a share of it, and again what was found wrong before."""
+    source, tables = run.chain.source, list(run.selected.values())
+    shares, method = _shares(source, tables), ComparisonMethod(two_step=True)
+    results = compare_rows(run.chain, tables, ComparisonScope(shares, method=method))
+    by_name = {names.table_name(table): table for table in tables}
+
+    def compare(name: str, part: Share) -> TableResult:
+        return compare_rows(run.chain, [by_name[name]], ComparisonScope({name: part}, method=method))[name]
+
+    results = compared_slices.with_earlier(source.name, shares, results, compare)
+    for key, table in run.selected.items():
+        yield rows_result(run.context.instance, key, source, table, results[names.table_name(table)])
+
+
+def _shares(source: BaseSource, tables: Sequence[Table]) -> dict[str, Share]:
+    # Only where they are declared: a share bounds what is held and looked into, not what is read.
+    every = source.rows_every
+    assert every is not None
+    shares = {}
+    for table in tables:
+        reconciliation = source.reconciliation_of(table)
+        if "shares" in reconciliation.model_fields_set:
+            shares[names.table_name(table)] = share_at(reconciliation.shares, every=every.total_seconds(), now=time.time())
+    return shares
+
+
+_SHOWN = 100
+
+
+@check_step("histories", HISTORY_RECONCILED)
+def history_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    """Histories are proven one after the other; only a difference is red, and only where it is declared to fail."""
+    results = _prove(run.chain, list(run.selected.values()))
+    for key, table in run.selected.items():
+        result = results[names.table_name(table)]
+        fails = run.chain.source.reconciliation_of(table).on_difference == "fail" and result.verdict == DIFFERENT
+        severity = dg.AssetCheckSeverity.ERROR if fails else dg.AssetCheckSeverity.WARN
+        yield check_result(key, *of_history(result), severity=severity)
+
+
+def _prove(chain: Chain[BaseSource], tables: Sequence[Table]) -> dict[str, HistoryResult]:
+    # Of large histories a share of the keys; one that is wrong stays red until it is right.
+    parts = history_proof.shares_now(chain, tables)
+    by_name = {names.table_name(table): table for table in tables}
+
+    def prove(name: str, part: object) -> HistoryResult:
+        assert isinstance(part, tuple)
+        return history_proof.prove(chain, by_name[name], part=part)
+
+    results = {name: prove(name, parts.get(name, (0, 1))) for name in by_name}
+    return compared_slices.with_earlier(f"{chain.source.name}.histories", parts, results, prove)
+
+
+def of_history(result: HistoryResult) -> Evidence:
+    """The numbers of a proof; keys and versions of what is wrong, no values."""
+    metadata = {
+        "cdc/share": result.share,
+        "cdc/history_versions": result.versions,
+        "cdc/history_current": result.current,
+        "cdc/keys_differing": result.keys_differing,
+        "cdc/seconds": dg.MetadataValue.json(dict(result.seconds)),
+        **({} if result.version is None else {"cdc/history_delta_version": result.version}),
+        **({} if result.silver_version is None else {"cdc/silver_version": result.silver_version}),
+        **({"cdc/columns_not_compared": dg.MetadataValue.json(dict(result.not_compared))} if result.not_compared else {}),
+        **({"cdc/error": result.reason} if result.verdict == NOT_COMPARED else {}),
     }
+    if result.differences:
+        metadata["cdc/differences"] = dg.MetadataValue.table([_record(d) for d in result.differences[:_SHOWN]])
+    return result.equal, result.sentence(), metadata
 
 
-def _build_step(source: BaseSource, layer: str, keys: list[dg.AssetCheckKey]) -> dg.AssetChecksDefinition:
-    warning = {
-        check_key("silver", source, table) for table in source.tables if source.reconciliation_of(table).on_difference == "warn"
+def _record(difference: HistoryDifference) -> dg.TableRecord:
+    return dg.TableRecord(
+        {
+            "key": shorten(difference.key),
+            "kind": ", ".join(difference.kinds),
+            "damaged": difference.where,
+            "versions": shorten(", ".join(difference.versions)),
+            "columns": ", ".join(difference.columns),
+            "seen_by": ", ".join(difference.proofs),
+        }
+    )
+
+
+def quarantine_evaluation(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckEvaluation:
+    """What the check says of one table now, for who reports it beside the check's own step: whoever has set a record aside."""
+    return evaluation_of(_quarantine_result(lake, source, table))
+
+
+@check_step("quarantine", QUARANTINE_EMPTY)
+def quarantine_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    """Of each table what quarantine holds of it now."""
+    for table in run.selected.values():
+        yield _quarantine_result(run.chain.platform.lake, run.chain.source, table)
+
+
+def _quarantine_result(lake: str, source: BaseSource, table: Table) -> dg.AssetCheckResult:
+    records = quarantine_records(lake, source, table)
+    return check_result(QUARANTINE_EMPTY.key(source, table), *quarantine_evidence(source, table, records))
+
+
+def quarantine_evidence(source: BaseSource, table: Table, records: list[QuarantinedRecord]) -> tuple[bool, str, dict[str, Any]]:
+    """Whether the quarantine is empty, in words, and the figures.
+
+    A row is in doubt while a record of its key is in quarantine and nothing later says all of the row: silver then shows what
+    it was without that record.
+    """
+    if not records:
+        return True, "no record is in quarantine", {"cdc/quarantined": 0}
+    oldest = min(records, key=lambda h: h.facts["first_seen"])
+    doubtful = [h for h in records if h.facts["superseded_by"] is None]
+    rows = {h.facts["row_key"] for h in doubtful if h.facts["row_key"] is not None}
+    unknown = sum(h.facts["row_key"] is None for h in records)
+    table_path = f"{source.name}/{names.table_name(table)}"
+    metadata = {
+        "cdc/quarantined": len(records),
+        "cdc/oldest": str(oldest.facts["first_seen"]),
+        "cdc/rows_in_doubt": len(rows),
+        "cdc/records_of_unknown_rows": unknown,
+        "cdc/by_class": dg.MetadataValue.json(dict(Counter(h.facts["error_class"] for h in records))),
+        "cdc/first_message": oldest.hidden(table).facts["message"],
     }
-    specs = [
-        dg.AssetCheckSpec(key.name, asset=key.asset_key, description=_DESCRIPTIONS[key.name], blocking=key not in warning)
-        for key in keys
-    ]
+    since = f"{oldest.facts['first_seen']:%Y-%m-%d %H:%M}"
+    text = f"{quantity(len(records), 'record')} in quarantine since {since}, {quantity(len(rows), 'row')} in doubt"
+    return False, f"{text}: cdc quarantine list {table_path}", metadata
 
-    @dg.multi_asset_check(name=names.op_name(f"checks_{layer}", source), specs=specs, can_subset=True)
-    def volumetry(context: dg.AssetCheckExecutionContext, platform: PlatformResource) -> Iterator[dg.AssetCheckResult]:
-        keys = context.selected_asset_check_keys
-        tables = [table for table in source.tables if check_key(layer, source, table) in keys]
-        if layer == "connector":
-            yield _connector(Chain(platform, source))
-        elif layer == "bronze":
-            _without_copies(context, platform, source)
-            yield from _bronze(Chain(platform, source), tables, _previous(context.instance, source, tables))
-        elif layer == "silver":
-            yield from _silver(context.instance, platform, source, tables)
-            of_schema = [table for table in source.tables if schema_key(source, table) in keys]
-            refusals = refusals_now(Chain(platform, source), of_schema)
-            for table in of_schema:
-                yield schema_result(platform.lake, source, table, refusals.get(table.id, ""))
-        else:
-            _without_copies(context, platform, source)
-            # A store is waited for more than worked with.
-            with ThreadPoolExecutor(thread_name_prefix="volumetry") as pool:
-                yield from pool.map(lambda table: _backup(Chain(platform, source), table), tables)
 
-    return volumetry
+@check_step("checks_connector", CONNECTOR_RUNNING)
+def connector_check(run: CheckRun[None]) -> Iterator[dg.AssetCheckResult]:
+    """The source's connectors, as Connect has them now."""
+    yield _connector(run.chain)
+
+
+@check_step("checks_bronze", RECORD_PARITY)
+def parity_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    """The records of the tables in every link up to bronze, counted on from the last count that was right."""
+    _without_copies(run)
+    previous = {
+        names.table_name(table): tallies
+        for key, table in run.selected.items()
+        if (tallies := previous_tallies(run.context.instance, key)) is not None
+    }
+    results = measure_transport(run.chain, list(run.selected.values()), previous=previous)
+    for key, table in run.selected.items():
+        yield check_result(key, *check_results.of_transport(results[names.table_name(table)]))
+
+
+@check_step("checks_silver", RECONCILED, SCHEMA)
+def silver_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    """The tables' rows by one snapshot of the source, and their schemas by the ledger in each table."""
+    yield from _compare_rows(run)
+    with_schema = run.subjects_of(SCHEMA)
+    refusals = refusals_now(run.chain, with_schema)
+    for table in with_schema:
+        yield schema_result(run.chain.platform.lake, run.chain.source, table, refusals.get(table.id, ""))
+
+
+@check_step("checks_backup", MANIFEST_PARITY)
+def manifest_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    """The backup of each table, object by object."""
+    _without_copies(run)
+    # A store is waited for more than worked with.
+    with ThreadPoolExecutor(thread_name_prefix="volumetry") as pool:
+        yield from pool.map(lambda table: _backup(run.chain, table), run.selected.values())
 
 
 def _connector(chain: Chain[BaseSource]) -> dg.AssetCheckResult:
-    """The source's capture; its other connectors, where they are and do not run, warn: bronze may go on without them."""
+    # The source's capture; its other connectors, where they are and do not run, warn: bronze may go on without them.
     name = names.connector_name(chain.source)
     try:
         core = chain.platform.core_connect(chain.source.cluster)
@@ -130,7 +331,7 @@ def _connector(chain: Chain[BaseSource]) -> dg.AssetCheckResult:
     if beside:
         sentence, metadata = "; ".join([sentence, *beside]), {**metadata, "cdc/beside": "\n".join(beside)}
     severity = dg.AssetCheckSeverity.WARN if running else dg.AssetCheckSeverity.ERROR
-    return check_result(check_key("connector", chain.source), running and not beside, sentence, metadata, severity=severity)
+    return check_result(CONNECTOR_RUNNING.key(chain.source), running and not beside, sentence, metadata, severity=severity)
 
 
 def _not_as_declared(chain: Chain[BaseSource]) -> list[str]:
@@ -165,52 +366,30 @@ def _not_running(platform: Platform, connectors: Sequence[str]) -> list[str]:
     return sentences
 
 
-def _without_copies(context: dg.AssetCheckExecutionContext, platform: Platform, source: BaseSource) -> None:
+def _without_copies(run: CheckRun[Table]) -> None:
     try:
-        take_out_copies(Chain(platform, source), context.log.warning)
+        take_out_copies(run.chain, run.context.log.warning)
     except CdcAssetsError as error:
         # The check itself tells of the copies then.
-        context.log.warning("%s", error)
+        run.context.log.warning("%s", error)
 
 
-def _previous(instance: dg.DagsterInstance, source: BaseSource, tables: list[Table]) -> Previous:
-    return {
-        names.table_name(table): tallies
-        for table in tables
-        if (tallies := previous_tallies(instance, check_key("bronze", source, table))) is not None
-    }
-
-
-def _bronze(chain: Chain[BaseSource], tables: list[Table], previous: Previous) -> list[dg.AssetCheckResult]:
-    results = measure_transport(chain, tables, previous=previous) if tables else {}
-    return [
-        check_result(check_key("bronze", chain.source, t), *check_results.of_transport(results[names.table_name(t)]))
-        for t in tables
-    ]
-
-
-def _silver(
-    instance: dg.DagsterInstance, platform: Platform, source: BaseSource, tables: list[Table]
-) -> list[dg.AssetCheckResult]:
-    asked_source = source.asked
-    if asked_source is None or not tables:
-        return []
-    parts = compared_slices.slices_now(Chain(platform, asked_source), tables)
-    results = compare_as_declared(Chain(platform, asked_source), tables, ComparisonScope(parts))
-    compared_slices.advance_cursors(asked_source, parts, results)
+def _compare_rows(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
+    tables, source = run.subjects_of(RECONCILED), run.chain.source.asked
+    if source is None or not tables:
+        return
+    chain = Chain(run.chain.platform, source)
+    slices = compared_slices.slices_now(chain, tables)
+    results = compare_as_declared(chain, tables, ComparisonScope(slices))
+    compared_slices.advance_cursors(source, slices, results)
     by_name = {names.table_name(table): table for table in tables}
-    results = compared_slices.with_earlier(
-        source.name,
-        parts,
-        results,
-        lambda name, part: compare_as_declared(Chain(platform, asked_source), [by_name[name]], ComparisonScope({name: part}))[
-            name
-        ],
-    )
-    return [
-        rows_result(instance, check_key("silver", source, table), source, table, results[names.table_name(table)])
-        for table in tables
-    ]
+
+    def compare(name: str, share: Share) -> TableResult:
+        return compare_as_declared(chain, [by_name[name]], ComparisonScope({name: share}))[name]
+
+    results = compared_slices.with_earlier(source.name, slices, results, compare)
+    for name, table in by_name.items():
+        yield rows_result(run.context.instance, RECONCILED.key(source, table), source, table, results[name])
 
 
 def _backup(chain: Chain[BaseSource], table: Table) -> dg.AssetCheckResult:
@@ -218,7 +397,7 @@ def _backup(chain: Chain[BaseSource], table: Table) -> dg.AssetCheckResult:
     from cdc_assets.backup.verification import verify_backup
 
     assert chain.source.backup is not None
-    key, kept = check_key("backup", chain.source, table), settings.home() / "cache" / "manifests"
+    key, kept = MANIFEST_PARITY.key(chain.source, table), settings.home() / "cache" / "manifests"
     try:
         store = chain.platform.store(chain.source.backup.store)
         short, bronze = names.table_name(table), chain.bronze_path

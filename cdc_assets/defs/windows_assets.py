@@ -14,7 +14,6 @@ import dagster as dg
 from cdc_assets.chain.windowed_results import (
     BatchComparison,
     TableWindows,
-    can_ask,
     compare_with_batch,
     compare_with_source,
     refine,
@@ -22,7 +21,9 @@ from cdc_assets.chain.windowed_results import (
 )
 from cdc_assets.clients.delta_log import silver_rows, version_after
 from cdc_assets.defs.asset_specs import asset_key
+from cdc_assets.defs.asset_steps import CheckRun, check_step
 from cdc_assets.defs.check_results import Evidence, check_result, shorten
+from cdc_assets.defs.check_specs import WINDOWS_EQUAL_BATCH, WINDOWS_EQUAL_SOURCE
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.errors import CdcAssetsError
@@ -93,33 +94,18 @@ def _windows_metadata(lake: str, windows: TableWindows, result: JobResult) -> di
     }
 
 
-WINDOWS_EQUAL_BATCH = "windows_equal_batch"
-_BATCH_DESCRIPTION = "Every result, and whether it is final, is what one batch over the same rows of silver computes."
-
-
-def build_windows_check(source: BaseSource) -> dg.AssetChecksDefinition:
-    """One subsettable step for all that the source declares."""
-    checks = {dg.AssetCheckKey(dg.AssetKey(windows.key), WINDOWS_EQUAL_BATCH): windows for windows in windows_of(source)}
-    specs = [
-        dg.AssetCheckSpec(WINDOWS_EQUAL_BATCH, asset=key.asset_key, description=_BATCH_DESCRIPTION, blocking=True)
-        for key in checks
-    ]
-
-    @dg.multi_asset_check(name=names.op_name("checks_windows", source), specs=specs, can_subset=True)
-    def step(context: dg.AssetCheckExecutionContext, platform: PlatformResource) -> Iterator[dg.AssetCheckResult]:
-        for key, windows in checks.items():
-            if key in context.selected_asset_check_keys:
-                comparison = compare_with_batch(platform, windows)
-                metadata = {
-                    "cdc/results": comparison.results,
-                    "cdc/results_differing": comparison.differing,
-                    **({} if comparison.silver_version is None else {"cdc/silver_version": comparison.silver_version}),
-                }
-                yield check_result(
-                    key, comparison.differing == 0, _sentence(comparison, windows.spec(platform.lake).path), metadata
-                )
-
-    return step
+@check_step("checks_windows", WINDOWS_EQUAL_BATCH)
+def batch_check(run: CheckRun[TableWindows]) -> Iterator[dg.AssetCheckResult]:
+    """Each result beside what one batch over the same version of silver computes."""
+    for key, windows in run.selected.items():
+        comparison = compare_with_batch(run.chain.platform, windows)
+        metadata = {
+            "cdc/results": comparison.results,
+            "cdc/results_differing": comparison.differing,
+            **({} if comparison.silver_version is None else {"cdc/silver_version": comparison.silver_version}),
+        }
+        sentence = _sentence(comparison, windows.spec(run.chain.platform.lake).path)
+        yield check_result(key, comparison.differing == 0, sentence, metadata)
 
 
 def _sentence(found: BatchComparison, path: str) -> str:
@@ -131,39 +117,18 @@ def _sentence(found: BatchComparison, path: str) -> str:
     return f"{results_text}: {found.differing} differ from one batch; remove {path} and {path}__panes, and materialize the asset"
 
 
-WINDOWS_EQUAL_SOURCE = "windows_equal_source"
-_SOURCE_DESCRIPTION = "Results are what SQL computes over the source's rows. A difference is one that was seen at two looks."
 _SHOWN = 20
 
 
-def windows_to_ask(source: BaseSource) -> dict[dg.AssetCheckKey, TableWindows]:
-    """Those of the source that its SQL can compute, by the key of their check."""
-    return {
-        dg.AssetCheckKey(dg.AssetKey(windows.key), WINDOWS_EQUAL_SOURCE): windows
-        for windows in windows_of(source)
-        if can_ask(windows)
-    }
-
-
-def build_windows_source_check(source: BaseSource) -> dg.AssetChecksDefinition:
-    """One subsettable step for all of the source."""
-    checks = windows_to_ask(source)
-    specs = [
-        dg.AssetCheckSpec(WINDOWS_EQUAL_SOURCE, asset=key.asset_key, description=_SOURCE_DESCRIPTION, blocking=True)
-        for key in checks
-    ]
-
-    @dg.multi_asset_check(name=names.op_name("sums_windows", source), specs=specs, can_subset=True)
-    def step(context: dg.AssetCheckExecutionContext, platform: PlatformResource) -> Iterator[dg.AssetCheckResult]:
-        for key, windows in checks.items():
-            if key in context.selected_asset_check_keys:
-                try:
-                    evidence, severity = _evidence(windows, platform.lake), dg.AssetCheckSeverity.ERROR
-                except CdcAssetsError as error:
-                    evidence, severity = (False, f"could not be compared: {error}", {}), dg.AssetCheckSeverity.WARN
-                yield check_result(key, *evidence, severity=severity)
-
-    return step
+@check_step("sums_windows", WINDOWS_EQUAL_SOURCE)
+def sums_check(run: CheckRun[TableWindows]) -> Iterator[dg.AssetCheckResult]:
+    """Each result beside what the source's SQL computes; what could not be asked warns."""
+    for key, windows in run.selected.items():
+        try:
+            evidence, severity = _evidence(windows, run.chain.platform.lake), dg.AssetCheckSeverity.ERROR
+        except CdcAssetsError as error:
+            evidence, severity = (False, f"could not be compared: {error}", {}), dg.AssetCheckSeverity.WARN
+        yield check_result(key, *evidence, severity=severity)
 
 
 def _evidence(windows: TableWindows, lake: str) -> Evidence:

@@ -15,7 +15,7 @@ import pytest
 from cdc_assets.capture.log_position import carry_to_lake
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.capture_checks import build_mirror_checks
+from cdc_assets.defs.capture_assets import mirror_check
 from cdc_assets.defs.lake_assets import build_bronze_assets, build_silver_assets
 from cdc_assets.registry import names
 from cdc_assets.registry.loader import load_source
@@ -112,7 +112,7 @@ def test_what_the_mirror_has_missed_is_read_again(ground: Ground) -> None:
     ground.change("UPDATE public.holey SET v = 'not mirrored' WHERE id = 9")
     forget(cdc.live.bootstrap, TOPIC, cdc.live.delivered()[TOPIC][0][-1].offset + 1)
     cdc("resume", "holey-mirror")
-    checks = build_mirror_checks(ground.source)
+    (checks,) = mirror_check.build(ground.source)
     job = dg.define_asset_job("checks", selection=dg.AssetSelection.checks(*checks.check_keys))
     definitions = dg.Definitions(asset_checks=[checks], jobs=[job], resources={"platform": ground.platform})
     with dg.DagsterInstance.ephemeral() as instance:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from cdc_assets.chain.quarantine import quarantine_records, records_given_up
 from cdc_assets.cli.cdc_command import app
-from cdc_assets.defs.row_checks import quarantine_evidence
+from cdc_assets.defs.volumetry_checks import quarantine_evidence
 from cdc_assets.registry.loader import load_sources
 
 SOURCE = """

@@ -10,8 +10,7 @@ import pytest
 
 from cdc_assets.clients.platform import Platform
 from cdc_assets.defs.asset_specs import silver_version
-from cdc_assets.defs.offsets_sensor import build_offsets_sensor, read_news
-from cdc_assets.defs.requested_work import Lateness, rest_events, tables_at_rest
+from cdc_assets.defs.offsets_sensor import Lateness, build_offsets_sensor, read_news, rest_events, tables_at_rest
 from cdc_assets.defs.rhythms import why_dropped
 from cdc_assets.registry.errors import CdcAssetsError
 from cdc_assets.registry.source_declaration import Source

@@ -18,8 +18,7 @@ from cdc_assets.chain.continuous_source import CarriedPass
 from cdc_assets.chain.lag import TableLag
 from cdc_assets.clients.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.clients.platform import Platform
-from cdc_assets.defs.continuous_reports import EVERY_SECONDS, ContinuousReports
-from cdc_assets.defs.continuous_run import ENDS_TAG, SignOfLife, job_name, keeper_name
+from cdc_assets.defs.continuous_run import ENDS_TAG, EVERY_SECONDS, ContinuousReports, SignOfLife, job_name, keeper_name
 from cdc_assets.defs.offsets_sensor import build_offsets_sensor
 from cdc_assets.defs.restart_sensors import why_not_now
 from cdc_assets.defs.source_chain import build_source_defs

@@ -7,7 +7,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.defs.requested_work import Request, TableNews, Waiting, decide, decide_backups
+from cdc_assets.defs.offsets_sensor import Request, TableNews, Waiting, decide, decide_backups
 from cdc_assets.registry.source_settings import Batching
 
 BATCHING = Batching(min_records=10, max_delay=timedelta(seconds=5), max_records=30)

@@ -17,10 +17,11 @@ from cdc_assets.capture.log_position import LogPosition
 from cdc_assets.cli.cdc_command import app
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs import row_checks
+from cdc_assets.defs import volumetry_checks
+from cdc_assets.defs.check_specs import RECONCILED_IN_STEPS
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.defs.row_checks import build_rows_checks, rows_keys
 from cdc_assets.defs.source_chain import build_source_defs
+from cdc_assets.defs.volumetry_checks import rows_check
 from cdc_assets.proof import comparison_choice, two_step_comparison
 from cdc_assets.proof.comparison_at_cut import ComparisonMethod, ComparisonScope
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
@@ -48,7 +49,7 @@ def test_every_kind_that_can_be_compared_is(kind: str) -> None:
     """Without a declared rhythm there was no check at all, and a wrong table stayed `pass` for good."""
     alone, marked = source_of(kind), source_of(kind, reconciliation=MARKED)
     assert marked.rows_every == timedelta(days=1)
-    assert [key.name for key in rows_keys(marked)] == ["reconciled"]
+    assert [key.name for key in RECONCILED_IN_STEPS.keys(marked)] == ["reconciled"]
     # MySQL tells its place itself; of the others nobody knows when the lake has what the rows show.
     assert alone.rows_every == (timedelta(days=1) if kind == "mysql" else None)
     for off in ({"every": "never"}, {**MARKED, "every": "never"}):
@@ -147,10 +148,10 @@ def verdict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             methods.append(scope.method)
             return {"shop__orders": replace(result, method="two-step")}
 
-        monkeypatch.setattr(row_checks, "compare_rows", compare)
-        job = dg.define_asset_job("compared", selection=dg.AssetSelection.checks(*rows_keys(source)))
+        monkeypatch.setattr(volumetry_checks, "compare_rows", compare)
+        job = dg.define_asset_job("compared", selection=dg.AssetSelection.checks(*RECONCILED_IN_STEPS.keys(source)))
         platform = {"platform": PlatformResource(lake_root=str(tmp_path))}
-        checks = [build_rows_checks(source)]
+        checks = rows_check.build(source)
         defs = dg.Definitions(asset_checks=checks, jobs=[job], resources=platform, executor=dg.in_process_executor)
         ran = defs.resolve_job_def("compared").execute_in_process(instance=instance, raise_on_error=False)
         assert all(method.two_step for method in methods)

@@ -12,7 +12,7 @@ import pytest
 from dagster._core.test_utils import create_run_for_test
 from dagster._utils.schedules import cron_string_iterator
 
-from cdc_assets.defs.rhythms import _keys, build_volumetry_job, build_volumetry_schedule, checks_due, cron
+from cdc_assets.defs.rhythms import VOLUMETRY, checks_due, checks_of_counts, cron
 from cdc_assets.registry.source_declaration import Source
 
 
@@ -62,7 +62,8 @@ def test_a_table_has_the_rhythm_that_it_declares() -> None:
         told = [key.asset_key.path[2] for key in due if key.name in ("record_parity", "reconciled", "schema")]
         assert {name.split("_")[1] for name in told} == {"often"}
         assert checks_due(source, instance, five, now=now + 86_400) is None
-    assert build_volumetry_schedule(source, build_volumetry_job(source)).cron_schedule == "*/5 * * * *"
+    ((_, schedule),) = VOLUMETRY.build(source)
+    assert schedule.cron_schedule == "*/5 * * * *"
 
 
 def shop(**volumetry: str) -> Source:
@@ -79,8 +80,7 @@ def shop(**volumetry: str) -> Source:
 
 def told(source: Source, instance: dg.DagsterInstance, *, after: timedelta) -> str:
     """Why the tick so long from now asks for no run; empty: it asks for one."""
-    job = build_volumetry_job(source)
-    schedule = build_volumetry_schedule(source, job)
+    ((_, schedule),) = VOLUMETRY.build(source)
     context = dg.build_schedule_context(instance=instance, scheduled_execution_time=datetime.now(timezone.utc))
     now = time.time() + after.total_seconds()
     with pytest.MonkeyPatch.context() as patch:
@@ -109,7 +109,7 @@ def await_next_second() -> None:
 def test_an_idle_source_is_counted_once_an_hour() -> None:
     """By the schedule's own evaluation: 24 counts an hour of two idle sources filled the list of runs."""
     source, minute = shop(), timedelta(minutes=1)
-    keys = _keys(source)
+    keys = checks_of_counts(source)
     with dg.DagsterInstance.local_temp() as instance:
         for layer in ("bronze", "silver"):
             instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey([layer, "shop", f"{layer}_orders"])))
@@ -144,7 +144,7 @@ def test_an_idle_source_is_counted_once_an_hour() -> None:
 )
 def test_what_is_red_or_was_looked_at_in_part_is_counted_at_each_tick(found: dict[str, object], counted: bool) -> None:
     source = shop()
-    keys = _keys(source)
+    keys = checks_of_counts(source)
     with dg.DagsterInstance.local_temp() as instance:
         instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey(["silver", "shop", "silver_orders"])))
         evaluate(instance, keys)
@@ -155,7 +155,7 @@ def test_what_is_red_or_was_looked_at_in_part_is_counted_at_each_tick(found: dic
 @pytest.mark.slow
 def test_no_run_begins_beside_one_of_the_same_job() -> None:
     source = shop()
-    job = build_volumetry_job(source).name
+    job = "volumetry_shop"
     with dg.DagsterInstance.local_temp() as instance:
         instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey(["silver", "shop", "silver_orders"])))
         create_run_for_test(instance, job_name="another", status=dg.DagsterRunStatus.STARTED)
@@ -179,7 +179,7 @@ def test_a_run_that_failed_to_carry_is_news() -> None:
 
     with dg.DagsterInstance.local_temp() as instance:
         instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey(["silver", "shop", "silver_orders"])))
-        evaluate(instance, _keys(source))
+        evaluate(instance, checks_of_counts(source))
         assert told(source, instance, after=timedelta(minutes=5))
         instance.create_run_for_job(job, status=dg.DagsterRunStatus.FAILURE, tags={"cdc/source": "shop", "cdc/tables": "orders"})
         assert told(source, instance, after=timedelta(minutes=5)) == ""

@@ -11,9 +11,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from cdc_assets.defs import lake_assets, row_checks
+from cdc_assets.defs import lake_assets, volumetry_checks
+from cdc_assets.defs.check_specs import QUARANTINE_EMPTY
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.defs.row_checks import quarantine_key
 from cdc_assets.registry.source_declaration import Source
 
 
@@ -47,13 +47,13 @@ def test_the_table_is_red_as_soon_as_it_is_folded(tmp_path: Path, monkeypatch: p
     for name, answer in answers.items():
         monkeypatch.setattr(lake_assets, name, lambda *_, answer=answer: answer)
     monkeypatch.setattr(lake_assets, "fold_others", fold)
-    monkeypatch.setattr(row_checks, "quarantine_records", lambda *_: [record])
+    monkeypatch.setattr(volumetry_checks, "quarantine_records", lambda *_: [record])
     with dg.DagsterInstance.ephemeral() as instance:
         platform = PlatformResource(lake_root=str(tmp_path / "lake"))
         assert dg.materialize(
             [lake_assets.build_silver_assets(source)], instance=instance, resources={"platform": platform}
         ).success
-        keys = [quarantine_key(source, table) for table in source.tables]
+        keys = [*QUARANTINE_EMPTY.keys(source)]
         found = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
     assert [*found] == [keys[0]]
     event = found[keys[0]].event

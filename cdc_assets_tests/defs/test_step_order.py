@@ -5,8 +5,8 @@ from __future__ import annotations
 import dagster as dg
 
 from cdc_assets.clients.platform import Platform
-from cdc_assets.defs.backup_assets import build_backup_assets
 from cdc_assets.defs.lake_assets import build_bronze_assets, build_silver_assets
+from cdc_assets.defs.upkeep_assets import build_backup_assets
 from cdc_assets.registry.source_declaration import Source
 
 

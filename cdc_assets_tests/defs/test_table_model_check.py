@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from cdc_assets.capture.preflight.inspection import Finding
-from cdc_assets.defs.capture_checks import has_models, model_key, model_results
-from cdc_assets.defs.rhythms import build_volumetry_job
+from cdc_assets.defs.capture_assets import model_results
+from cdc_assets.defs.check_specs import TABLE_MODEL
+from cdc_assets.defs.rhythms import checks_of_counts
 from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.settings import sources_folder
@@ -16,7 +17,7 @@ from cdc_assets_tests.support.declared_mariadb import GOOD, loaded
 def test_each_level_is_told_of_its_table_alone(tmp_path: Path) -> None:
     source = loaded(tmp_path, GOOD)
     first, second = source.tables
-    keys = {model_key(source, table): table for table in source.tables}
+    keys = TABLE_MODEL.keys(source)
 
     def told(*found: Finding) -> dict[str, tuple[bool, str, str]]:
         answers = {result.check_name and result.asset_key.path[-1]: result for result in model_results(source, keys, iter(found))}
@@ -37,8 +38,8 @@ def test_each_level_is_told_of_its_table_alone(tmp_path: Path) -> None:
 
 def test_it_is_of_each_table_of_a_mariadb_and_runs_with_every_round(tmp_path: Path) -> None:
     source = loaded(tmp_path, GOOD)
-    keys = {model_key(source, table) for table in source.tables}
+    keys = set(TABLE_MODEL.keys(source))
     made = build_source_defs(source)
     assert keys <= {key for checks in made.asset_checks or () for key in checks.check_keys}
-    assert all(str(key) in str(build_volumetry_job(source).selection) for key in keys)
-    assert not any(has_models(each) for each in load_sources(sources_folder()))
+    assert keys <= {*checks_of_counts(source)}
+    assert not any(TABLE_MODEL.keys(each) for each in load_sources(sources_folder()))

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.defs.rhythms import build_rows_job, build_volumetry_job
+from cdc_assets.defs.rhythms import ROWS, VOLUMETRY
 from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.registry.source_declaration import TopicSource
 
@@ -69,7 +69,7 @@ def test_rows_are_compared_on_a_rhythm_of_their_own_where_it_is_declared() -> No
     assert not graph.get_check_spec(dg.AssetCheckKey(silver, "reconciled")).blocking
     schedule = defs.resolve_schedule_def("reconcile_feeds_schedule")
     assert (schedule.cron_schedule, schedule.job.name) == ("0 */6 * * *", "reconcile_feeds")
-    counted, compared = (build(source).selection.resolve_checks(graph) for build in (build_volumetry_job, build_rows_job))
+    counted, compared = (rhythm.selects(source).resolve_checks(graph) for rhythm in (VOLUMETRY, ROWS))
     assert "reconciled" not in {key.name for key in counted}
     assert {key.name for key in compared} == {"reconciled"}
 

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from cdc_assets.clients.platform import Platform
-from cdc_assets.defs import row_checks, volumetry_checks
+from cdc_assets.defs import volumetry_checks
 from cdc_assets.proof.chain_verdicts import of_metadata
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, TableResult
 from cdc_assets.registry.source_declaration import Source
@@ -28,7 +28,7 @@ def test_once_it_warns_and_lasting_it_is_red(
     assert "No difference was found; it is tried again (since" in (first.description or "")
     assert (first.description or "").endswith("red after 1h): cdc reconcile shop.orders")
     later = datetime.now(timezone.utc) + timedelta(minutes=59)
-    monkeypatch.setattr(row_checks, "datetime", type("Clock", (datetime,), {"now": staticmethod(lambda _: later)}))
+    monkeypatch.setattr(volumetry_checks, "datetime", type("Clock", (datetime,), {"now": staticmethod(lambda _: later)}))
     assert check(source, platform, instance)[1].severity == WARN
     later += timedelta(minutes=2)
     went, lasting = check(source, platform, instance)
@@ -47,7 +47,7 @@ def test_how_long_it_may_last_is_declared(
     _, first = check(patient, platform, instance)
     assert (first.severity, "red after 2d" in (first.description or "")) == (WARN, True)
     later = datetime.now(timezone.utc) + timedelta(hours=47)
-    monkeypatch.setattr(row_checks, "datetime", type("Clock", (datetime,), {"now": staticmethod(lambda _: later)}))
+    monkeypatch.setattr(volumetry_checks, "datetime", type("Clock", (datetime,), {"now": staticmethod(lambda _: later)}))
     assert [check(each, platform, instance)[1].severity for each in (patient, hasty)] == [WARN, ERROR]
     later += timedelta(hours=2)
     assert check(patient, platform, instance)[1].severity == ERROR
@@ -72,7 +72,7 @@ def test_it_hides_no_difference_and_a_comparison_ends_it(
     verdict(EQUAL)
     _, again = check(source, platform, instance)
     assert again.severity == WARN
-    assert datetime.fromtimestamp(again.metadata[row_checks.SINCE_KEY].value, timezone.utc).year >= 2026  # type: ignore[arg-type]
+    assert datetime.fromtimestamp(again.metadata[volumetry_checks.SINCE_KEY].value, timezone.utc).year >= 2026  # type: ignore[arg-type]
     # When its rows were compared last stays told, however long they cannot be.
     for _ in range(2):
         _, again = check(source, platform, instance)

@@ -104,10 +104,10 @@ print(type(store).__name__, store.url.partition(":")[0], *twice, store.get("a"))
     assert copy.python("-c", script).split() == ["ShelfStore", "shelf", "True", "False", "b'1'"]
 
 
-def test_a_check_is_one_file_one_row_and_one_name(tmp_path: Path) -> None:
+def test_a_check_is_one_file_two_rows_and_one_name(tmp_path: Path) -> None:
     copy = WholeCopy(tmp_path)
     copy.follow("add-a-check.md")
-    assert copy.tables == 3
+    assert copy.tables == 4
     assert "described" in copy.python("-c", ASSETS, CDC_SOURCES=str(ROOT / "cdc_assets" / "sources"))
 
 

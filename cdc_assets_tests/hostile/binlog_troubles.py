@@ -22,7 +22,8 @@ import pymysql
 from cdc_assets.capture.preflight.inspection import preflight
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.capture_checks import build_flow_check, flow_key
+from cdc_assets.defs.capture_assets import flow_check
+from cdc_assets.defs.check_specs import EVENTS_FLOW
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CaughtUpTimeoutError
 from cdc_assets_tests.hostile.binlog_clauses import draw_clauses
@@ -234,8 +235,8 @@ class Troubles:
         """What the check `events_flow` says as Dagster runs it; empty when it passes."""
         source = self.chain.source
         result = dg.materialize(
-            [build_flow_check(source)],
-            selection=dg.AssetSelection.checks(flow_key(source)),
+            flow_check.build(source),
+            selection=dg.AssetSelection.checks(EVENTS_FLOW.key(source)),
             resources={"platform": self.chain.platform},
             instance=self.flows,
             raise_on_error=False,

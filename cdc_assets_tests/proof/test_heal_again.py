@@ -84,7 +84,7 @@ def test_compared_again_in_the_way_that_was_asked(monkeypatch: pytest.MonkeyPatc
         return {t.id.table: TableResult("shop/a", verdicts[len(ways) - 1], source_rows=1, silver_rows=1) for t in tables}
 
     monkeypatch.setattr(reconcile, "_selection", lambda _: [(SOURCE, list(SOURCE.tables[:1]))])
-    monkeypatch.setattr(reconcile.settings, "export_stack_environment", lambda: None)
+    monkeypatch.setattr("cdc_assets.registry.settings.export_stack_environment", lambda: None)
     monkeypatch.setattr(reconcile, "heal", lambda *_: (1, 0))
     monkeypatch.setattr(reconcile, "compare_rows", compared)
     asked = ["reconcile", "shop.a", "--heal", "--share", "2/8", "--standby", "r1:5432", "--two-step"]

@@ -16,10 +16,11 @@ from typer.testing import CliRunner
 from cdc_assets.cli import reconcile
 from cdc_assets.cli.cdc_command import app
 from cdc_assets.clients.delta_log import version_that_folded
+from cdc_assets.defs.check_specs import HISTORY_RECONCILED
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.defs.rhythms import build_volumetry_job
-from cdc_assets.defs.row_checks import HISTORY_RECONCILED, build_history_checks, history_key
+from cdc_assets.defs.rhythms import checks_of_counts
 from cdc_assets.defs.source_chain import build_source_defs
+from cdc_assets.defs.volumetry_checks import history_check
 from cdc_assets.proof import history_proof
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, HistoryDifference, HistoryResult, TableResult
 from cdc_assets.registry.source_declaration import Source
@@ -93,10 +94,8 @@ def test_the_check_is_on_silver_and_red_for_a_difference_only(
     monkeypatch: pytest.MonkeyPatch, shop: Source, verdict: str
 ) -> None:
     play(monkeypatch, verdict)
-    job = dg.define_asset_job("proof", selection=dg.AssetSelection.checks(history_key(shop, shop.table("a"))))
-    definitions = dg.Definitions(
-        asset_checks=[build_history_checks(shop)], jobs=[job], resources={"platform": PlatformResource()}
-    )
+    job = dg.define_asset_job("proof", selection=dg.AssetSelection.checks(HISTORY_RECONCILED.key(shop, shop.table("a"))))
+    definitions = dg.Definitions(asset_checks=history_check.build(shop), jobs=[job], resources={"platform": PlatformResource()})
     with dg.DagsterInstance.ephemeral() as instance:
         run = definitions.resolve_job_def("proof").execute_in_process(instance=instance, raise_on_error=False)
     (result,) = run.get_asset_check_evaluations()
@@ -110,8 +109,10 @@ def test_the_check_is_on_silver_and_red_for_a_difference_only(
 def test_it_is_in_the_volumetry_of_its_source(shop: Source) -> None:
     merged = dg.Definitions.merge(build_source_defs(shop), dg.Definitions(resources={"platform": PlatformResource()}))
     graph = merged.resolve_asset_graph()
-    assert {key for key in graph.asset_check_keys if key.name == HISTORY_RECONCILED} == {history_key(shop, shop.table("a"))}
-    assert history_key(shop, shop.table("a")) in build_volumetry_job(shop).selection.resolve_checks(graph)
+    assert {key for key in graph.asset_check_keys if key.name == HISTORY_RECONCILED.name} == {
+        HISTORY_RECONCILED.key(shop, shop.table("a"))
+    }
+    assert HISTORY_RECONCILED.key(shop, shop.table("a")) in checks_of_counts(shop)
 
 
 def fold(path: Path, end: int | None) -> None:

@@ -132,11 +132,11 @@ def test_what_stands_in_the_way_is_no_difference(monkeypatch: pytest.MonkeyPatch
     def absent() -> None:
         raise MissingAddressError("CDC_LAKE", "the lake", is_of_stack=True)
 
-    monkeypatch.setattr(reconcile.settings, "export_stack_environment", absent)
+    monkeypatch.setattr("cdc_assets.registry.settings.export_stack_environment", absent)
     told = CliRunner().invoke(app, ["reconcile", "shop"])
     assert (told.exit_code, "CDC_LAKE is not set" in told.stderr) == (2, True)
-    monkeypatch.setattr(reconcile, "Platform", lambda: 1 // 0)
-    monkeypatch.setattr(reconcile.settings, "export_stack_environment", lambda: None)
+    monkeypatch.setattr("cdc_assets.cli.verb_frame.Platform", lambda: 1 // 0)
+    monkeypatch.setattr("cdc_assets.registry.settings.export_stack_environment", lambda: None)
     assert CliRunner().invoke(app, ["reconcile", "shop"]).exit_code == 2
 
 

@@ -14,7 +14,7 @@ from cdc_assets.clients.databases.binlog_activity import UnsentScan
 from cdc_assets.clients.databases.binlog_events import GAPS
 from cdc_assets.clients.databases.binlog_unsent import SAME_PLACE, UnsentChange
 from cdc_assets.clients.databases.catalogue import CatalogueTable
-from cdc_assets.defs.capture_checks import LogReading, newest_baseline, of_flow, severity_of, with_unsent
+from cdc_assets.defs.capture_assets import LogReading, newest_baseline, of_flow, severity_of, with_unsent
 from cdc_assets.proof.capture_flow import Flow
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, TableResult
 from cdc_assets.proof.flow_witnesses import BinlogWitness

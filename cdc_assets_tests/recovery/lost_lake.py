@@ -16,7 +16,8 @@ from cdc_assets.chain.fold_specs import history_spec, silver_spec
 from cdc_assets.clients import delta_rows
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.backup_assets import build_drilled_check, key_of_drilled
+from cdc_assets.defs.check_specs import DRILLED
+from cdc_assets.defs.upkeep_assets import drill_check
 from cdc_assets.proof.event_ledger import count_events, hops, places, read_windows
 from cdc_assets.recovery.column_history import back_up_columns
 from cdc_assets.recovery.restored_source import platform_of_lake
@@ -104,8 +105,8 @@ def rows_of(path: str, *ids: int) -> list[dict[str, Any]]:
 
 
 def told_by_check(chain: SmallChain, source: Source) -> tuple[bool, str]:
-    chosen = dg.AssetSelection.checks(key_of_drilled(source))
+    chosen = dg.AssetSelection.checks(DRILLED.key(source))
     resources = {"platform": chain.platform}
-    result = dg.materialize([build_drilled_check(source)], selection=chosen, resources=resources, raise_on_error=False)
+    result = dg.materialize(drill_check.build(source), selection=chosen, resources=resources, raise_on_error=False)
     (told,) = result.get_asset_check_evaluations()
     return told.passed, told.description or ""

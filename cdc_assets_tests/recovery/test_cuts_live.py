@@ -25,9 +25,8 @@ from deltalake import DeltaTable
 
 from cdc_assets.clients import delta_rows
 from cdc_assets.clients.platform import Platform
-from cdc_assets.defs.backup_assets import build_backup_assets
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.defs.upkeep_assets import build_cut_asset
+from cdc_assets.defs.upkeep_assets import build_backup_assets, build_cut_asset
 from cdc_assets.reading import lake_at_cut
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.names import lake_topic

@@ -11,9 +11,10 @@ import pytest
 
 from cdc_assets.clients.platform import Platform
 from cdc_assets.defs.asset_specs import asset_key
-from cdc_assets.defs.backup_assets import build_drilled_check, key_of_drilled
+from cdc_assets.defs.check_specs import DRILLED
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.source_chain import build_source_defs
+from cdc_assets.defs.upkeep_assets import drill_check
 from cdc_assets.recovery.drill import Drill, DrilledTable, note_drill
 from cdc_assets.registry import names
 from cdc_assets.registry.source_declaration import Source
@@ -36,10 +37,10 @@ def drilled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
 def test_a_source_that_declares_it_has_an_asset_a_check_and_a_schedule(drilled: Source) -> None:
     repository, key = definitions(drilled).get_repository_def(), asset_key(names.DRILL, drilled)
     assert repository.assets_defs_by_key[key].asset_deps[key] == {asset_key("backup", drilled, t) for t in drilled.tables}
-    assert key_of_drilled(drilled) in repository.asset_graph.asset_check_keys
+    assert DRILLED.key(drilled) in repository.asset_graph.asset_check_keys
     assert repository.has_job("drill_shop")
     # By the rounds of checks as well: a drill that does not come any more is told.
-    assert key_of_drilled(drilled) in repository.get_job("volumetry_shop").asset_layer.asset_graph.asset_check_keys
+    assert DRILLED.key(drilled) in repository.get_job("volumetry_shop").asset_layer.asset_graph.asset_check_keys
     assert repository.get_schedule_def("drill_shop_schedule").cron_schedule == "0 0 */7 * *"
 
 
@@ -50,9 +51,9 @@ def test_a_source_that_does_not_has_none(shop: Source) -> None:
 
 
 def told(source: Source, lake: Path) -> tuple[bool, str]:
-    chosen = dg.AssetSelection.checks(key_of_drilled(source))
+    chosen = dg.AssetSelection.checks(DRILLED.key(source))
     resources = {"platform": Platform(lake_root=str(lake))}
-    result = dg.materialize([build_drilled_check(source)], selection=chosen, resources=resources, raise_on_error=False)
+    result = dg.materialize(drill_check.build(source), selection=chosen, resources=resources, raise_on_error=False)
     (found,) = result.get_asset_check_evaluations()
     return found.passed, found.description or ""
 

@@ -17,9 +17,10 @@ from cdc_assets.capture.onboarding.onboarding_state import Journal, Onboarding
 from cdc_assets.cli.cdc_command import app
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
+from cdc_assets.defs.check_specs import CUTS_KEPT
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.source_chain import build_source_defs
-from cdc_assets.defs.upkeep_assets import build_cuts_check, cuts_key
+from cdc_assets.defs.upkeep_assets import cuts_check
 from cdc_assets.reading import lake_at_cut
 from cdc_assets.recovery import consistent_cut as making
 from cdc_assets.recovery.consistent_cut import make_cut
@@ -201,8 +202,8 @@ def test_a_table_that_was_made_anew_is_not_taken_for_the_old_one(shop: Shop) -> 
 
 
 def checked(shop: Shop) -> tuple[bool, str]:
-    parts = [build_cuts_check(shop.source)]
-    chosen = dg.AssetSelection.checks(cuts_key(shop.source))
+    parts = cuts_check.build(shop.source)
+    chosen = dg.AssetSelection.checks(CUTS_KEPT.key(shop.source))
     done = dg.materialize(parts, resources={"platform": PlatformResource()}, selection=chosen, raise_on_error=False)
     (told,) = done.get_asset_check_evaluations()
     return told.passed, told.description or ""

@@ -9,7 +9,7 @@ import pytest
 
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.clients.platform import Platform
-from cdc_assets.defs.backup_assets import build_backup_assets
+from cdc_assets.defs.upkeep_assets import build_backup_assets
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.recovery.object_damage import newest_manifest
 from cdc_assets_tests.recovery.original import Original, rows

@@ -18,7 +18,7 @@ from cdc_assets.clients.delta_log import bronze_committed, silver_committed
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.defs.upkeep_assets import build_maintained_check, build_maintenance_asset
+from cdc_assets.defs.upkeep_assets import build_maintenance_asset, maintenance_check
 from cdc_assets.recovery.maintenance import EXPIRED_COMMITS, maintain_source, what_is_behind
 from cdc_assets.registry.errors import TableFailuresError
 from cdc_assets.registry.source_declaration import Source
@@ -140,7 +140,7 @@ def test_the_asset_and_its_check_say_what_there_is(shop: Shop) -> None:
         shop.append("orders" if number % 2 else "lines")
     for table in shop.ends:
         shop.fold(table)
-    parts: list[Any] = [build_maintenance_asset(shop.source), build_maintained_check(shop.source)]
+    parts: list[Any] = [build_maintenance_asset(shop.source), *maintenance_check.build(shop.source)]
     done = dg.materialize(parts, resources={"platform": PlatformResource()})
     [event] = done.asset_materializations_for_node("cdc_maintenance_shop")
     told = {name: value.value for name, value in event.metadata.items()}

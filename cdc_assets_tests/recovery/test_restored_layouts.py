@@ -18,7 +18,7 @@ from cdc_assets.backup.object_layout import ObjectLayout
 from cdc_assets.backup.verification import verify_backup
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.clients.platform import Platform
-from cdc_assets.defs.backup_assets import build_backup_assets
+from cdc_assets.defs.upkeep_assets import build_backup_assets
 from cdc_assets.recovery.restored_bronze import restore_bronze
 from cdc_assets.recovery.topic_plan import find_kept_topic
 from cdc_assets.registry.errors import BackupError

@@ -19,7 +19,8 @@ from cdc_assets.cli.cdc_command import app
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.asset_specs import table_spec
-from cdc_assets.defs.capture_checks import has_flow_check, severity_of
+from cdc_assets.defs.capture_assets import severity_of
+from cdc_assets.defs.check_specs import EVENTS_FLOW
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.proof.capture_flow import Flow
@@ -93,7 +94,7 @@ def test_a_mysql_alone_is_asked_whether_its_changes_become_events(tmp_path: Path
         build_source_defs(source), dg.Definitions(resources={"platform": PlatformResource()})
     ).resolve_asset_graph()
     assert "events_flow" in {key.name for key in graph.asset_check_keys}
-    assert not has_flow_check(source_of(tmp_path, ORACLE))
+    assert not EVENTS_FLOW.keys(source_of(tmp_path, ORACLE))
     # Nobody here can ask it: its chain goes on.
     for unasked in (DatabaseError("MySQL at db:3306: Connection refused"), MissingSecretError("shop", ())):
         assert severity_of(source, unasked) == dg.AssetCheckSeverity.WARN

@@ -5,15 +5,16 @@ from __future__ import annotations
 import dagster as dg
 
 from cdc_assets.clients.platform import Platform
-from cdc_assets.defs import volumetry_checks
+from cdc_assets.defs.check_specs import RECONCILED
+from cdc_assets.defs.volumetry_checks import silver_check
 from cdc_assets.registry.source_declaration import Source
 
 
 def check(source: Source, platform: Platform, instance: dg.DagsterInstance) -> tuple[bool, dg.AssetCheckEvaluation]:
     """One run of the check of one table, by Dagster; whether it went through, and what it said."""
-    key = volumetry_checks.check_key("silver", source, source.tables[0])
+    key = RECONCILED.key(source, source.tables[0])
     job = dg.define_asset_job("counted", selection=dg.AssetSelection.checks(key))
-    checks = volumetry_checks.build_volumetry_checks(source)
+    checks = silver_check.build(source)
     defs = dg.Definitions(asset_checks=checks, jobs=[job], resources={"platform": platform}, executor=dg.in_process_executor)
     run = defs.resolve_job_def("counted").execute_in_process(instance=instance, raise_on_error=False)
     (found,) = run.get_asset_check_evaluations()

@@ -118,7 +118,7 @@ def test_the_notes_tell_that_nobody_should_rely_on_it_and_what_the_catalogue_lac
 
 def test_the_verb_says_that_the_kind_is_experimental(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
-    monkeypatch.setattr("cdc_assets.clients.platform.Platform", lambda: stack(CAPTURE))
+    monkeypatch.setattr("cdc_assets.cli.verb_frame.Platform", lambda: stack(CAPTURE))
     arguments = ["adopt", CAPTURE["name"], "--source", "erp", "--dry-run"]
     told = CliRunner().invoke(app, arguments).output
     assert f"note: {SAID}" in told

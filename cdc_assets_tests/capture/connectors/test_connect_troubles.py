@@ -99,7 +99,7 @@ def test_what_is_stopped_is_not_waited_for_when_it_is_restarted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stopped = client("lake", running("web-mirror", state="STOPPED"))
-    monkeypatch.setattr("cdc_assets.clients.platform.Platform", lambda: platform(stopped, stopped))
+    monkeypatch.setattr("cdc_assets.cli.verb_frame.Platform", lambda: platform(stopped, stopped))
     with pytest.raises(connectors.typer.Exit):
         connectors.restart(["web-mirror"])
     assert "connector web-mirror is STOPPED, and stays so when it is restarted: cdc resume web-mirror" in capsys.readouterr().err
@@ -125,7 +125,7 @@ def test_rows_that_no_snapshot_brings_are_told_by_apply(
         lambda _, c, **__: Applied(c["name"], False, ("x",), status),
     )
     cluster = SimpleNamespace(connect=lambda _: running, core_kafka=lambda _: None, lake_kafka=lambda: None)
-    monkeypatch.setattr("cdc_assets.clients.platform.Platform", lambda: cluster)
+    monkeypatch.setattr("cdc_assets.cli.verb_frame.Platform", lambda: cluster)
     connectors.apply([], output=Format.json)
     said = capsys.readouterr()
     assert [each["tables_to_onboard"] for each in json.loads(said.out)] == ["shop.new", ""]

@@ -19,10 +19,9 @@ from cdc_assets.capture import mirror_losses as mirrors
 from cdc_assets.capture.incarnations.server_facts import Memory, Opening
 from cdc_assets.capture.onboarding.onboarding_state import Journal
 from cdc_assets.clients.platform import Platform
-from cdc_assets.defs.capture_checks import mirror_key
+from cdc_assets.defs.check_specs import CONNECTOR_RUNNING, NOTHING_LOST
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.source_chain import build_source_defs
-from cdc_assets.defs.volumetry_checks import check_key
 from cdc_assets.registry import names
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.source_declaration import BaseSource
@@ -95,7 +94,7 @@ def materialize(source: BaseSource, *layers: str) -> dg.ExecuteInProcessResult:
     defs = build_source_defs(source)
     keys = [dg.AssetKey(names.asset_key("connector", source))] if "connector" in layers else []
     keys += [dg.AssetKey(names.asset_key(la, source, t)) for la in layers if la != "connector" for t in source.tables]
-    checks = [check_key("connector", source), *(mirror_key(source, table) for table in source.tables)]
+    checks = [CONNECTOR_RUNNING.key(source), *NOTHING_LOST.keys(source)]
     selection = dg.AssetSelection.assets(*keys).without_checks() | dg.AssetSelection.checks(*checks)
     chain = [asset for asset in (*(defs.assets or ()), *(defs.asset_checks or ())) if isinstance(asset, dg.AssetsDefinition)]
     with dg.DagsterInstance.ephemeral() as instance:

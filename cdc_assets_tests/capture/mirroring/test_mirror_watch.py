@@ -14,7 +14,7 @@ from cdc_assets.capture.mirror_losses import MirrorState, mirror_states, plan, r
 from cdc_assets.clients.connector_states import ConnectorStatus, SourceOffset
 from cdc_assets.clients.kafka import Record, TopicState
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.capture_checks import _metadata
+from cdc_assets.defs.capture_assets import _metadata
 from cdc_assets.registry.errors import MirrorError
 from cdc_assets.registry.source_declaration import Source, TopicSource, UnaskedSource
 

@@ -26,7 +26,7 @@ from cdc_assets.capture.preflight.inspection import Report, fix, preflight
 from cdc_assets.cli.cdc_command import app
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.capture_checks import preflight_result
+from cdc_assets.defs.capture_assets import preflight_result
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.source_declaration import UnaskedSource
 from cdc_assets_tests.support.catalogues import ORACLE, SQLSERVER, Catalogue

@@ -11,7 +11,8 @@ import pytest
 import yaml
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from cdc_assets.defs.volumetry_checks import build_volumetry_checks, check_key
+from cdc_assets.defs.check_specs import RECORD_PARITY
+from cdc_assets.defs.volumetry_checks import parity_check
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain
@@ -64,8 +65,8 @@ def _make_again(own: LiveSource, topic: str) -> None:
 
 def _record_parity(chain: SmallChain, instance: dg.DagsterInstance, table: str) -> tuple[bool, str]:
     """The check as Dagster runs it."""
-    chosen = dg.AssetSelection.checks(check_key("bronze", chain.source, chain.source.table(table)))
-    checks = build_volumetry_checks(chain.source)
+    chosen = dg.AssetSelection.checks(RECORD_PARITY.key(chain.source, chain.source.table(table)))
+    checks = parity_check.build(chain.source)
     result = dg.materialize(
         checks, selection=chosen, resources={"platform": chain.platform}, instance=instance, raise_on_error=False
     )

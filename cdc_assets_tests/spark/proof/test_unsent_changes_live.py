@@ -10,7 +10,8 @@ import pytest
 
 from cdc_assets.clients.databases.binlog_events import GAPS
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.capture_checks import build_flow_check, flow_key
+from cdc_assets.defs.capture_assets import flow_check
+from cdc_assets.defs.check_specs import EVENTS_FLOW
 from cdc_assets.proof.comparison_choice import compare_rows
 from cdc_assets.proof.healing import heal
 from cdc_assets.registry import names
@@ -60,8 +61,8 @@ def instance() -> Iterator[dg.DagsterInstance]:
 def check(chain: SmallChain, instance: dg.DagsterInstance) -> tuple[bool, str]:
     """The check as Dagster runs it: whether it passed, and what it says."""
     result = dg.materialize(
-        [build_flow_check(chain.source)],
-        selection=dg.AssetSelection.checks(flow_key(chain.source)),
+        flow_check.build(chain.source),
+        selection=dg.AssetSelection.checks(EVENTS_FLOW.key(chain.source)),
         resources={"platform": chain.platform},
         instance=instance,
         raise_on_error=False,

@@ -17,8 +17,9 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from cdc_assets.cli.cdc_command import app
+from cdc_assets.defs.check_specs import QUARANTINE_EMPTY
 from cdc_assets.defs.lake_assets import build_silver_assets
-from cdc_assets.defs.row_checks import QUARANTINE_EMPTY, build_quarantine_checks
+from cdc_assets.defs.volumetry_checks import quarantine_check
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import TableFailuresError
 from cdc_assets.registry.source_declaration import Source
@@ -79,12 +80,12 @@ class Held:
         """Silver by Dagster, and what the check of its quarantine says."""
         self.chain.advance(fold=False)
         source: Source = self.chain.source
-        silver, checks = build_silver_assets(source), build_quarantine_checks(source)
+        silver, checks = build_silver_assets(source), quarantine_check.build(source)
         resources = {"platform": self.chain.platform}
         made = dg.materialize([silver], resources=resources)
         selection = dg.AssetSelection.checks_for_assets(silver)
-        looked = dg.materialize([silver, checks], resources=resources, selection=selection, raise_on_error=False)
-        (check,) = [e for e in looked.get_asset_check_evaluations() if e.check_name == QUARANTINE_EMPTY]
+        looked = dg.materialize([silver, *checks], resources=resources, selection=selection, raise_on_error=False)
+        (check,) = [e for e in looked.get_asset_check_evaluations() if e.check_name == QUARANTINE_EMPTY.name]
         (event,) = made.asset_materializations_for_node("cdc_silver_held")
         told = event.metadata["dagster/column_schema"].value.columns  # type: ignore[union-attr]
         columns = {c.name: c.constraints.other[0].removeprefix("at the source: ") for c in told if c.constraints.other}

@@ -12,8 +12,8 @@ import pytest
 from cdc_assets.capture.log_position import LogPosition
 from cdc_assets.chain.fold_specs import refusals_now
 from cdc_assets.clients.platform import Platform
+from cdc_assets.defs.check_specs import SCHEMA
 from cdc_assets.defs.lake_assets import build_silver_assets
-from cdc_assets.defs.schema_and_fresh_checks import schema_key
 from cdc_assets.proof import caught_up
 from cdc_assets.proof.caught_up import Awaited, wait_caught_up
 from cdc_assets.registry import names
@@ -51,7 +51,7 @@ def run(table: DeclaredTable, instance: dg.DagsterInstance) -> bool:
 
 def told(table: DeclaredTable, instance: dg.DagsterInstance) -> tuple[bool, str] | None:
     """What Dagster's page has of the check, and whether it is red."""
-    key = schema_key(table.source, table.source.tables[0])
+    key = SCHEMA.key(table.source, table.source.tables[0])
     record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key]).get(key)
     if record is None or record.event is None:
         return None

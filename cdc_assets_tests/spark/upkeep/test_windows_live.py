@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from cdc_assets.chain.windowed_results import is_behind, windows_of
-from cdc_assets.defs.windows_assets import build_windows_assets, build_windows_check, build_windows_source_check
+from cdc_assets.defs.windows_assets import batch_check, build_windows_assets, sums_check
 from cdc_assets_tests.support.lake.lake import rows
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
@@ -79,7 +79,7 @@ def told(chain: SmallChain) -> tuple[int, dict[str, bool], int]:
     source = chain.source
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CDC_LAKE", str(chain.root))
-        made: list[Any] = [build_windows_assets(source), build_windows_check(source), build_windows_source_check(source)]
+        made: list[Any] = [build_windows_assets(source), *batch_check.build(source), *sums_check.build(source)]
         result = dg.materialize(made, resources={"platform": chain.platform}, raise_on_error=False)
     evaluations = {found.check_name: found for found in result.get_asset_check_evaluations()}
     assert len(evaluations) == 2, result

@@ -16,8 +16,8 @@ from confluent_kafka import Producer
 
 from cdc_assets.clients.object_store import open_store
 from cdc_assets.clients.platform import Platform
+from cdc_assets.defs.check_specs import RECORD_PARITY
 from cdc_assets.defs.source_chain import build_source_defs
-from cdc_assets.defs.volumetry_checks import check_key
 from cdc_assets.registry import names
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.source_declaration import TopicSource
@@ -104,7 +104,7 @@ class Feed:
         return dg.AssetSelection.assets(dg.AssetKey(names.asset_key(layer, self.source, self.source.tables[0]))).without_checks()
 
     def parity(self) -> dg.AssetSelection:
-        return dg.AssetSelection.checks(check_key("bronze", self.source, self.source.tables[0]))
+        return dg.AssetSelection.checks(RECORD_PARITY.key(self.source, self.source.tables[0]))
 
     @property
     def bronze(self) -> str:

@@ -17,8 +17,8 @@ from cdc_assets.cli.cdc_command import app
 from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.schema_and_fresh_checks import schema_key
-from cdc_assets.defs.volumetry_checks import build_volumetry_checks
+from cdc_assets.defs.check_specs import SCHEMA
+from cdc_assets.defs.volumetry_checks import silver_check
 from cdc_assets.registry import names
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.source_declaration import BaseSource
@@ -73,7 +73,7 @@ class DeclaredTable:
 
     def check(self) -> tuple[bool, str]:
         """As Dagster has it: whether it passed, and what it said."""
-        key, checks = schema_key(self.source, self.source.tables[0]), build_volumetry_checks(self.source)
+        key, checks = SCHEMA.key(self.source, self.source.tables[0]), silver_check.build(self.source)
         with dg.DagsterInstance.ephemeral() as instance:
             selection, resources = dg.AssetSelection.checks(key), {"platform": Platform()}
             run = dg.materialize(checks, selection=selection, instance=instance, resources=resources)

@@ -19,7 +19,8 @@ import pytest
 from cdc_assets.capture.log_position import carry_to_lake
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.capture_checks import build_flow_check, flow_key
+from cdc_assets.defs.capture_assets import flow_check
+from cdc_assets.defs.check_specs import EVENTS_FLOW
 from cdc_assets.defs.lake_assets import build_bronze_assets, build_silver_assets
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CaughtUpTimeoutError
@@ -109,8 +110,8 @@ class BinlogChain:
     def flow(self) -> str:
         """What the check `events_flow` says as Dagster runs it; empty when it passes."""
         result = dg.materialize(
-            [build_flow_check(self.source)],
-            selection=dg.AssetSelection.checks(flow_key(self.source)),
+            flow_check.build(self.source),
+            selection=dg.AssetSelection.checks(EVENTS_FLOW.key(self.source)),
             resources={"platform": self.platform},
             instance=self.checks,
             raise_on_error=False,

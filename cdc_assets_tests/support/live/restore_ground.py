@@ -24,8 +24,8 @@ from cdc_assets.capture.log_position import carry_to_lake
 from cdc_assets.clients import platform as platform_clients
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.backup_assets import build_backup_assets
 from cdc_assets.defs.lake_assets import build_bronze_assets, build_silver_assets
+from cdc_assets.defs.upkeep_assets import build_backup_assets
 from cdc_assets.proof.volumetry import measure_transport
 from cdc_assets.registry import names
 from cdc_assets.registry.loader import load_source

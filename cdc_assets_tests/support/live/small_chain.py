@@ -24,7 +24,8 @@ from cdc_assets.chain.fold_specs import silver_spec
 from cdc_assets.clients.kafka import KafkaCluster
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.row_checks import build_history_checks, history_key
+from cdc_assets.defs.check_specs import HISTORY_RECONCILED
+from cdc_assets.defs.volumetry_checks import history_check
 from cdc_assets.proof.comparison_at_cut import AS_DECLARED, ComparisonMethod, ComparisonScope
 from cdc_assets.proof.comparison_choice import compare_rows
 from cdc_assets.proof.comparison_result import TableResult
@@ -159,9 +160,9 @@ class SmallChain:
 
     def history_told(self, short: str) -> tuple[bool, str, tuple[Any, Any]]:
         """The check `history_reconciled` as Dagster runs it: whether it passed, what it says, versions and current ones."""
-        checks, key = build_history_checks(self.source), history_key(self.source, self.source.table(short))
+        checks, key = history_check.build(self.source), HISTORY_RECONCILED.key(self.source, self.source.table(short))
         chosen = dg.AssetSelection.checks(key)
-        result = dg.materialize([checks], selection=chosen, resources={"platform": self.platform})
+        result = dg.materialize(checks, selection=chosen, resources={"platform": self.platform})
         (told,) = result.get_asset_check_evaluations()
         counted = tuple(told.metadata[f"cdc/history_{what}"].value for what in ("versions", "current"))
         return told.passed, told.description or "", (counted[0], counted[1])
