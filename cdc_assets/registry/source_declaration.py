@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from cdc_assets.registry.field_types import NEVER, SOURCE_NAME, DatabaseKind
+from cdc_assets.registry.kind_models import model_of
 from cdc_assets.registry.kinds import KINDS, Kind, kind_of
 from cdc_assets.registry.record_forms import RecordForm, ValueForms, apicurio_root
 from cdc_assets.registry.retention import refuse_backup_retention, refuse_retention
@@ -57,8 +58,7 @@ from cdc_assets.registry.table_declaration import (
 
 def models_of(*, asked: bool) -> Any:
     """Of all kinds whose server alone tells columns, or of those that may declare them; told apart by `kind`."""
-    rows = [row for row in KINDS.values() if row.model is not None and row.tells_place is asked]
-    models = [row.model.load() for row in rows if row.model]
+    models = [model_of(row.name) for row in KINDS.values() if row.has_database and row.tells_place is asked]
     return Annotated[reduce(or_, models), Field(discriminator="kind")]
 
 
@@ -322,7 +322,7 @@ class UnaskedSource(CapturedSource):
         """As declared; else once a day, where the place of its log can be told: by the server itself, or by a marker's row."""
         if self.reconciliation.every is not None:
             return super().rows_every
-        tells = kind_of(self).database is not None or self.reconciliation.marker is not None
+        tells = kind_of(self).tells_log or self.reconciliation.marker is not None
         return ROWS_EVERY if tells else None
 
     @model_validator(mode="after")
@@ -334,7 +334,7 @@ class UnaskedSource(CapturedSource):
                 "declare them"
             )
         unknown = [table.name for table in self.tables if not table.columns]
-        if unknown and kind_of(self).columns is None:
+        if unknown and not kind_of(self).tells_columns:
             raise ValueError(
                 f"{', '.join(unknown)} without columns: kind {self.database.kind} is not asked for columns, declare them"
             )
@@ -342,6 +342,11 @@ class UnaskedSource(CapturedSource):
         if other:
             raise ValueError(f"{', '.join(other)}: {'; '.join({*other.values()})}")
         return self
+
+
+def source_model(kind: Kind) -> type[CapturedSource]:
+    """The model of the whole file of a source with a database of this kind."""
+    return Source if kind.tells_place else UnaskedSource
 
 
 def digest(source: BaseSource) -> str:

@@ -166,7 +166,7 @@ def refuse_settings_of_lake(
         raise ValueError(
             f"ledger.keep: {ledger.keep} is not longer than topics.retention, {topics.retention}: topics are counted anew"
         )
-    if backup is not None and backup.keep_log and kind.kept_log is None:
+    if backup is not None and backup.keep_log and not kind.has_slot:
         raise ValueError(f"backup.keep_log: kind {kind.name} has no slot that keeps its log; PostgreSQL has")
     if cuts is not None and not kind.has_commit_places:
         able = "PostgreSQL, MariaDB and MySQL have"

@@ -24,8 +24,8 @@ from pyspark.sql import functions as sf
 
 from spark.errors import BronzeExpiredError, LeftToSparkError, quantity
 from spark.events.arrow_records import keep_rows
-from spark.events.envelope import envelope
-from spark.events.positions import EPOCH_WIDTH, connector
+from spark.events.positions import EPOCH_WIDTH
+from spark.events.record_readers import connector, envelope
 from spark.specs import SilverSpec
 from spark.table.commit_history import fold_history, read_property
 from spark.table.commit_metadata import Committed, Folded, fold

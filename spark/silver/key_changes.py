@@ -19,7 +19,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from spark.events.positions import write_of
+from spark.events.record_readers import write_of
 from spark.silver import quarantine_table
 from spark.silver.newest_event import POSITION, add_places, holds, lacking, of_keys, rest_slots
 from spark.silver.silver_table import keeps_deleted_rows
