@@ -78,7 +78,10 @@ BRONZE_COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("epoch", "int", "a number that rises when the source's positions or the topic begin again"),
 )
 BRONZE_NAMES = tuple(name for name, _, _ in BRONZE_COLUMNS)
+KAFKA_NAMES = ("topic", "partition", "offset", "timestamp", "headers", "key", "value")
+"""The columns of bronze that Kafka's records have themselves; their form in Arrow: spark.events.arrow_records.bronze_schema."""
 BRONZE_SCHEMA = ", ".join(f"{name} {type_}" for name, type_, _ in BRONZE_COLUMNS)
+KAFKA_SCHEMA = ", ".join(f"{name} {type_}" for name, type_, _ in BRONZE_COLUMNS if name in KAFKA_NAMES)
 
 
 T = TypeVar("T")
@@ -155,6 +158,11 @@ class TopicRange:
         for partition, (start, end) in self.ranges.items():
             if partition < 0 or start < 0 or end < start:
                 raise SpecError(f"topic {self.topic} partition {partition}: [{start}, {end}) is not a range of offsets")
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether there is anything to read."""
+        return any(end > start for start, end in self.ranges.values())
 
     @classmethod
     def from_dict(cls, data: object) -> TopicRange:

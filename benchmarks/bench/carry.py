@@ -18,8 +18,7 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import BenchError
-from cdc_assets.registry.source_declaration import Source
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import Source, TopicSource
 
 Seconds = float
 Answer = TypeVar("Answer")

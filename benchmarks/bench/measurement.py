@@ -19,7 +19,7 @@ from benchmarks.bench.profile import BenchPlatform
 from benchmarks.bench.stack import BenchStack
 from cdc_assets.clients.platform import Platform
 from cdc_assets.registry.errors import BenchError
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import TopicSource
 from spark.errors import quantity
 
 ROWS = 500_000

@@ -11,7 +11,7 @@ from benchmarks.bench.figures import Figure
 from benchmarks.bench.measurement import ROWS_OF_SMALL, Measurement
 from benchmarks.bench.stack_dagster import open_instance
 from cdc_assets.registry.errors import BenchError
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import TopicSource
 from spark.errors import quantity
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from cdc_assets.registry import names
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
-from cdc_assets.registry.table_declaration import DeclaredTable, Table
-from cdc_assets.registry.topic_source import TopicTable
+from cdc_assets.registry.table_declaration import Table, TopicTable
 from spark.errors import quantity
 from spark.silver.column_ledger import ATTRIBUTES, RELABEL, ColumnChange, ColumnLedger, labels_of
 from spark.specs import Column
@@ -35,12 +34,8 @@ def catalogue_of(chain: Chain[BaseSource], tables: Sequence[Table]) -> Mapping[T
     """
     if asked_source := chain.source.asked:
         catalogue = chain.platform.database(asked_source).tables([table.id for table in tables])
-        if not names.has_schema_history(asked_source):
-            return catalogue
-        return with_schema_history(
-            chain.platform.core_kafka(chain.source.cluster), names.schema_history_topic(asked_source), catalogue
-        )
-    declared = {table.id: catalogue_table(table) for table in tables if isinstance(table, DeclaredTable) and table.columns}
+        return _with_binlog_statements(Chain(chain.platform, asked_source), catalogue)
+    declared = {table.id: catalogue_table(table) for table in tables if table.declared_columns}
     others = [table for table in tables if table.id not in declared]
     if not others or chain.source.captured is None:
         return declared
@@ -49,18 +44,13 @@ def catalogue_of(chain: Chain[BaseSource], tables: Sequence[Table]) -> Mapping[T
 
 def without_columns(source: CapturedSource) -> tuple[Table, ...]:
     """The tables whose columns the source's catalogue tells."""
-    return tuple(table for table in source.tables if not registry_columns(table))
+    return tuple(table for table in source.tables if not table.declared_columns)
 
 
-def registry_columns(table: Table) -> Mapping[str, str]:
-    """What the registry says of its columns; empty: nothing."""
-    return table.columns if isinstance(table, DeclaredTable) else {}
-
-
-def catalogue_table(table: DeclaredTable) -> CatalogueTable:
+def catalogue_table(table: Table) -> CatalogueTable:
     """A table as its declaration describes it."""
     columns = []
-    for name, text in table.columns.items():
+    for name, text in table.declared_columns.items():
         required = text.lower().endswith(_NOT_NULL)
         kind = text[: -len(_NOT_NULL)].strip() if required else text.strip()
         columns.append(CatalogueColumn(name, kind, not required))
@@ -69,12 +59,23 @@ def catalogue_table(table: DeclaredTable) -> CatalogueTable:
 
 def columns_as_declared(source: CapturedSource, found: Mapping[TableId, CatalogueTable]) -> dict[TableId, CatalogueTable]:
     """The tables that a catalogue has, with the columns that are declared, where they are."""
-    declared = {t.id: catalogue_table(t) for t in source.tables if isinstance(t, DeclaredTable) and t.columns}
+    declared = {table.id: catalogue_table(table) for table in source.tables if table.declared_columns}
     return {id_: declared.get(id_, table) for id_, table in found.items()}
+
+
+def _with_binlog_statements(
+    chain: Chain[CapturedSource], catalogue: Mapping[TableId, CatalogueTable]
+) -> Mapping[TableId, CatalogueTable]:
+    """With what only the binlog's statements tell: that a table was dropped and made again."""
+    if not kind_of(chain.source).binlog:
+        return catalogue
+    topic = names.schema_history_topic(chain.source)
+    return with_schema_history(chain.platform.core_kafka(chain.source.cluster), topic, catalogue)
 
 
 def _ask_catalogue(chain: Chain[CapturedSource], tables: Sequence[Table]) -> dict[TableId, CatalogueTable]:
     catalogue = chain.platform.columns(chain.source).tables([table.id for table in tables])
+    catalogue = dict(_with_binlog_statements(chain, catalogue))
     if not kind_of(chain.source).by_sample:
         return catalogue
     for table in tables:

@@ -121,11 +121,11 @@ def append(
 
 
 def _append_batch(platform: Platform, spec: BronzeSpec, say: Say) -> JobResult:
-    """By a task where the batch is small and plain, else by a Spark job of its own."""
+    """By tasks where the batch is plain, else by a Spark job of its own."""
     from spark.bronze import append_job as bronze_job
     from spark.bronze import small_append as small_batches
 
-    if small_batches.is_small(spec):
+    if small_batches.can_append_by_tasks(spec):
         outcome = platform.spark().run_in_tasks(small_batches.append_by_tasks, spec)
         if outcome.result is not None:
             return outcome.result

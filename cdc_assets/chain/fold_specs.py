@@ -24,7 +24,7 @@ from cdc_assets.registry import names
 from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, HistoryWithoutKeyError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import BaseSource
-from cdc_assets.registry.table_declaration import Table, is_portable
+from cdc_assets.registry.table_declaration import Table
 from spark.record_formats import DEBEZIUM_UNAVAILABLE
 from spark.specs import Column, SilverSpec
 
@@ -74,7 +74,7 @@ def silver_spec(lake: str, source: BaseSource, table: Table, found: CatalogueTab
         truncate=table.truncate,
         quarantine_path=names.quarantine_path(lake, source, table),
         quarantine_limit=table.quarantine.max_records,
-        portable=is_portable(source, table),
+        portable=source.is_portable(table),
         past=names.past_path(lake, source, table),
         where=tuple(row_filter.condition for row_filter in table.where),
         foreign=source.captured is None,

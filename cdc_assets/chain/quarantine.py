@@ -32,7 +32,7 @@ FACTS = (
     "first_seen",
     "superseded_by",
 )
-MARKS = ("redriven_at", "dropped_at")
+MARKS = ("epoch", "redriven_at", "dropped_at")
 RAW = ("key", "value")
 # Of one process: equal values look equal in one answer.
 _VALUES = HiddenValues()
@@ -48,10 +48,16 @@ class QuarantinedRecord:
 
     @property
     def state(self) -> str:
-        """open, redriven or dropped."""
+        """open, redriven, dropped, or read again: an epoch has begun since.
+
+        An epoch begins with the whole table (cdc repair model, cdc repair bronze), so nothing rests on the record any more.
+        """
         if self.facts["dropped_at"] is not None:
             return "dropped"
-        return "redriven" if self.facts["redriven_at"] is not None else "open"
+        if self.facts["redriven_at"] is not None:
+            return "redriven"
+        later = self.facts["superseded_by"]
+        return "read again" if later is not None and int(later.partition(".")[0], 16) > self.facts["epoch"] else "open"
 
     def hidden(self, table: Table) -> QuarantinedRecord:
         """For people: what may hold a value of a sensitive column is a hash. The message of another column is shown as it is."""

@@ -15,7 +15,7 @@ from cdc_assets.clients.delta_rows import features_beyond_plain
 from cdc_assets.clients.schema_ledger import ledger_of_history
 from cdc_assets.registry import names
 from cdc_assets.registry.source_declaration import BaseSource
-from cdc_assets.registry.table_declaration import SchemaChanges, Table, is_portable
+from cdc_assets.registry.table_declaration import SchemaChanges, Table
 from spark.silver.column_ledger import DROPPED, DROPPED_NUMBER, ColumnLedger, FoldRules, rule_changes
 
 _KEEP_ROWS = frozenset({"r", "c", "u"})
@@ -88,7 +88,7 @@ def _differences(what: str, ledger: ColumnLedger, declared: FoldRules) -> Iterat
 
 def portability_findings(lake: str, source: BaseSource, table: Table) -> Iterator[str]:
     """One sentence for the table, and for its history, where a feature came before the declaration; none where all is well."""
-    if not is_portable(source, table):
+    if not source.is_portable(table):
         return
     paths = [names.silver_path(lake, source, table)]
     if table.history == "scd2":

@@ -25,6 +25,7 @@ from cdc_assets.registry.errors import TopicGapError
 from cdc_assets.registry.kinds import kind_of, names_with
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from cdc_assets.registry.table_declaration import Table
+from spark.record_formats import TOO_LARGE
 
 _READ_WITHIN_SECONDS = 3600.0
 # Not `incremental`: its rows come in between, and leave out what changes meanwhile.
@@ -93,11 +94,13 @@ def whole_tables(chain: Chain[BaseSource], tables: Sequence[Table]) -> set[str]:
 
 
 def count_snapshot_rows(values: Iterable[bytes | None], read: ReadEvent) -> int:
-    """How many of the records are rows that a snapshot has read; what is no event is none."""
+    """How many of the records are rows that a snapshot has read, or too large to say so; what is no event is none."""
     return sum(value is not None and _is_snapshot_row(value, read) for value in values)
 
 
 def _is_snapshot_row(value: bytes, read: ReadEvent) -> bool:
+    if value.startswith(TOO_LARGE.encode()):
+        return True
     try:
         event = read(value)
         return event["op"] == "r" and str(event["source"]["snapshot"]) in _OF_A_SNAPSHOT

@@ -17,9 +17,8 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.durable_file import read_json, replace_json
-from cdc_assets.registry.row_rules import WindowedResults
 from cdc_assets.registry.source_declaration import BaseSource
-from cdc_assets.registry.table_declaration import Table
+from cdc_assets.registry.table_declaration import Table, WindowedResults
 from spark.specs import JobResult
 from spark.upkeep.declared_windows import WindowedSpec
 
@@ -40,7 +39,7 @@ class TableWindows:
     @property
     def key(self) -> tuple[str, ...]:
         """The asset of its results."""
-        return names.windows_key(self.source, self.table, self.declared.name)
+        return names.asset_path("windows", self.source.name, self.name)
 
     def spec(self, lake: str) -> WindowedSpec:
         """What the job is told."""

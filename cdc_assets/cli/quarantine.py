@@ -38,7 +38,9 @@ def list_(
     error_class: ErrorClass = None,
     partition: Partition = None,
     offset: Offset = None,
-    every_state: Annotated[bool, typer.Option("--all", help="Redriven and dropped records as well.")] = False,
+    every_state: Annotated[
+        bool, typer.Option("--all", help="Redriven and dropped records as well, and those of tables that were read again.")
+    ] = False,
     output: Output = Format.text,
 ) -> None:
     """List the records in quarantine. What may hold a value of a sensitive column is a hash."""

@@ -20,7 +20,7 @@ from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.names import table_name
 from cdc_assets.registry.retention import keeps_all_for_history
 from cdc_assets.registry.source_declaration import BaseSource
-from cdc_assets.registry.table_declaration import Table, is_portable
+from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
 from spark.table.lake_location import is_object
 
@@ -91,7 +91,7 @@ def _rows_sentence(source: BaseSource) -> str:
 def _portability(source: BaseSource, table: Table) -> Iterator[str]:
     """What a lake on a local disk has of a table that is declared portable; no service is asked."""
     lake = settings.lake()
-    if is_portable(source, table) and not is_object(lake):
+    if source.is_portable(table) and not is_object(lake):
         from cdc_assets.chain.table_drift import portability_findings
 
         yield from portability_findings(lake, source, table)

@@ -123,19 +123,27 @@ def model(
     for passed in done.passed:
         shown = " ".join(passed.statement.split())
         print(f"{'would pass' if dry_run else 'passed'} over the statement at {passed.place or 'an unknown place'}: {shown}")
+    if done.defined:
+        print(f"{'would write' if dry_run else 'wrote'} down again what the connector knew of {declared.name}'s tables")
     for table in done.tables:
         print(f"{'would read' if dry_run else 'read'} {table.name} again, by the server's columns")
-    if not (done.passed or done.tables):
+    if not (done.passed or done.tables or done.defined):
         print(f"{declared.name}: Debezium reads its tables by the server's columns")
+
+
+def _source_name(name: str) -> str:
+    """Of a source, or of the one whose connector is called so."""
+    from cdc_assets.registry import names
+
+    by_connector = {names.connector_name(source): source.name for source in chosen_sources() if source.captured}
+    return by_connector.get(name, name)
 
 
 def _with_binlog(name: str) -> CapturedSource:
     from cdc_assets.capture.preflight.table_models import reads_statements
-    from cdc_assets.registry import names
     from cdc_assets.registry.errors import ConnectError
 
-    by_connector = {names.connector_name(source): source.name for source in chosen_sources() if source.captured}
-    (declared,) = chosen_sources([by_connector.get(name, name)])
+    (declared,) = chosen_sources([_source_name(name)])
     reader = reads_statements(declared)
     if reader is None:
         raise ConnectError(f"source {declared.name} is of kind {declared.kind_name}: its connector makes no model by statements")
@@ -181,9 +189,7 @@ def _reload_document(source: BaseSource, plan: TableReload, epoch: int, *, dry_r
 
 @app.command("source")
 def source(
-    name: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="The source's name in the registry.", autocompletion=complete_source)
-    ],
+    name: Annotated[str, typer.Argument(metavar="SOURCE", help="The source, or its connector.", autocompletion=complete_source)],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
     output: Output = Format.text,
 ) -> None:
@@ -194,7 +200,8 @@ def source(
     from cdc_assets.clients.platform import Platform
     from cdc_assets.registry.errors import IncarnationError
 
-    (declared,) = chosen_sources([name])
+    (declared,) = chosen_sources([_source_name(name)])
+    name = declared.name
     asked_source = declared.captured
     if asked_source is None or capture_of(asked_source).incarnation is None:
         raise IncarnationError(

@@ -66,6 +66,10 @@ _MISSHAPEN = re.compile(r"Error processing row in (.+?), (internal schema size \
 # Kafka's producer refuses it before the broker sees it; the topic stands in the worker's log alone.
 _TOO_LARGE = re.compile(r"RecordTooLargeException: The message is (\d+) bytes when serialized which is larger than (\d+)")
 _UNKNOWN = re.compile(r"Encountered change event for table (.+?) whose schema isn't known to this connector")
+# Its history has records, and none goes with the GTID of its offset: another server id wrote one of them, or they are lost.
+_NO_HISTORY = re.compile(r"The db history topic is missing")
+# What the server refuses a reader (1236, ER_SOURCE_FATAL_ERROR_READING_BINLOG), or Debezium before it asks.
+_LOG_GONE = re.compile(r"Error code: 1236\b|but this is no longer available on the server")
 # MariaDB's types 140 and 141, of columns with COMPRESSED, which the client (0.40) has no name for.
 _UNNAMED = re.compile(r"ColumnType\.byCode\(int\)\" is null")
 _NO_TASK = "no task has said anything yet"
@@ -90,12 +94,14 @@ class Obstacle:
     """What a connector of a binlog cannot read: a statement, as a whole or a part of it, or a table's rows. `why`: its words.
 
     `table`: with or without its database, as Debezium tells it. Neither it nor a statement: rows of a table that is not told.
+    `lacks_history`: it has no definitions to begin with.
     """
 
     why: str
     statement: str = ""
     is_part: bool = False
     table: str = ""
+    lacks_history: bool = False
 
     @classmethod
     def of(cls, trace: str) -> Obstacle | None:
@@ -108,6 +114,8 @@ class Obstacle:
             return cls(match[2], table=match[1])
         if match := _UNKNOWN.search(trace):
             return cls("it has none of that table", table=match[1])
+        if match := _NO_HISTORY.search(trace):
+            return cls(match[0], lacks_history=True)
         if _UNNAMED.search(trace):
             return cls("its client does not know their type")
         return None
@@ -121,6 +129,11 @@ class Obstacle:
         mend, behind = f"cdc repair model {connector}", f" (behind {place})" if place else ""
         if self.table:
             return f"rows of table {self.table} do not fit Debezium's model{behind}: {self.why}. Mend: {mend}"
+        if self.lacks_history:
+            return (
+                f"Debezium has no definition of its tables that goes with its offset's GTID{behind}: another server id wrote it. "
+                f"Mend: {mend}, which writes them down again"
+            )
         if not self.statement:
             return (
                 f"Debezium stands at rows of a table with COMPRESSED columns, captured or not{behind}: {self.why}. cdc preflight "
@@ -260,7 +273,11 @@ def _failure(part: Mapping[str, Any], connector: str, place: str) -> str:
             "a restart meets it again. The worker's log names its topic (failed to send record to); let it send more: "
             "docs/how-to/repair.md#a-row-that-is-too-large-for-kafka"
         )
-    lines = str(part.get("trace") or "").splitlines() or [""]
+    trace = str(part.get("trace") or "")
+    lines = trace.splitlines() or [""]
     causes = [line.removeprefix(_CAUSED) for line in lines if line.startswith(_CAUSED)]
     cause = f"; caused by {causes[-1][:_CAUSE_LENGTH]}" if causes and causes[-1] not in lines[0] else ""
-    return mask_text(lines[0] + cause)
+    message = mask_text(lines[0] + cause)
+    if not _LOG_GONE.search(trace):
+        return message
+    return f"{message.rstrip('.')}. The server's log does not go on where it was read. Mend: cdc repair source {connector}"

@@ -12,19 +12,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from cdc_assets.clients import delta_rows
 from cdc_assets.clients.delta_rows import open_dataset
-from spark.errors import HistoryTooShortError
 from spark.proof.ledger_contract import Counted, fold_ledger
 from spark.specs import JobResult
 from spark.table.commit_metadata import Committed, Folded, fold, fold_silver, surviving
 from spark.table.delta_rs import is_delta, open_delta
 from spark.table.identifiers import double_quote
 from spark.table.lake_location import is_object
-from spark.table.log_reader import newest_commits, newest_here
+from spark.table.log_reader import fold_newest, newest_commits, newest_here, widen
 from spark.table.needed_versions import Floor, floors_of
 
 Answer = TypeVar("Answer")
@@ -166,7 +166,7 @@ def version_that_folded(path: str, wanted: Folded) -> int | None:
 def versions_of_folds(path: str) -> Iterator[tuple[int, Folded]]:
     """Each fold that the log of a silver table still knows, newest first, with the newest version that has folded no more."""
     lowest: int | None = None
-    for commits in _more_and_more(path):
+    for commits in widen(partial(_commits, path), _PAGE):
         newest = max((version for version, _ in commits), default=-1)
         for version, text in sorted(commits, reverse=True):
             folded = fold_silver([(version, text)])
@@ -202,7 +202,7 @@ def _silver_rows(path: str) -> int | None:
 
 
 def _last_fold(path: str, up_to: int | None = None) -> Folded | None:
-    folds = map(fold_silver, _more_and_more(path, up_to))
+    folds = map(fold_silver, widen(partial(_commits, path, up_to=up_to), _PAGE))
     return next((folded for folded in folds if folded is not None), None)
 
 
@@ -234,29 +234,11 @@ def _as_much_as_needed(path: str, fold_commits: Callable[[list[tuple[int, str | 
     Raises:
         HistoryTooShortError: the log does not say it.
     """
-    too_short: HistoryTooShortError | None = None
-    for commits in _more_and_more(path):
-        if not commits:
-            return None
-        try:
-            return fold_commits(commits)
-        except HistoryTooShortError as error:
-            too_short = error
-    assert too_short is not None, "the last commits are all that the log has"
-    raise too_short
+    return fold_newest(partial(_commits, path), lambda commits: fold_commits(commits) if commits else None, _PAGE)
 
 
-def _more_and_more(path: str, up_to: int | None = None) -> Iterator[list[tuple[int, str | None]]]:
-    """The newest commits, or those from a version on backwards, again with older ones, until these are all that the log has."""
-    limit, complete = _PAGE, False
-    while not complete:
-        commits, complete = _commits(path, limit, up_to)
-        yield commits
-        limit *= 4
-
-
-def _commits(path: str, limit: int, up_to: int | None = None) -> tuple[list[tuple[int, str | None]], bool]:
-    """The newest commits, and whether these are all that the log has; none where there is no table.
+def _commits(path: str, limit: int | None, *, up_to: int | None = None) -> list[tuple[int, str | None]]:
+    """The newest commits, or those from a version on backwards; none where there is no table.
 
     From the log's own files: delta-rs lists all of a log to tell the last of it. What is not read here it tells itself, and
     says what is wrong.
@@ -266,7 +248,7 @@ def _commits(path: str, limit: int, up_to: int | None = None) -> tuple[list[tupl
         table = open_table(path)
         entries = table.history() if table is not None else []
         entries = [entry for entry in entries if up_to is None or entry["version"] <= up_to][:limit]
-    return surviving(entries), len(entries) < limit
+    return surviving(entries)
 
 
 def bronze_rows_below(

@@ -21,8 +21,9 @@ from cdc_assets.clients.databases.row_pages import Connection, RowReader, SqlRea
 from cdc_assets.clients.databases.source_cut import RowsAtOnce, SourceCut
 from cdc_assets.clients.databases.sqlserver import SqlServerColumns, SqlServerConnection
 from cdc_assets.clients.databases.translated_catalogue import TranslatedCatalogue
+from cdc_assets.registry.databases import DatabaseKind
 from cdc_assets.registry.errors import DatabaseError
-from cdc_assets.registry.field_types import DatabaseKind, TableId
+from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import row_of
 
 if TYPE_CHECKING:

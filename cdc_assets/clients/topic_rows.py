@@ -25,7 +25,7 @@ from cdc_assets.clients.kafka import KafkaCluster, Record
 from cdc_assets.clients.topic_messages import READERS, RowChange, Told, UnreadableRecordError
 from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.field_types import TableId
-from cdc_assets.registry.topic_source import TopicTable
+from cdc_assets.registry.table_declaration import TopicTable
 
 if TYPE_CHECKING:
     from spark.proof.bucket_sums import Digest, KeyHashes, Texts

@@ -11,6 +11,7 @@ Each channel is told once, with the command that mends it. A channel that takes 
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from email.message import EmailMessage
@@ -82,22 +83,23 @@ def changes(
     mend: Callable[[CheckVerdict], str],
     page: str,
 ) -> tuple[list[Alert], ToldChanges]:
-    """The alerts that the channel lacks, and what it knows once it has them. A check that has not run yet stays as it was."""
+    """The alerts that a channel lacks which knows `told`, and what it knows once it has them.
+
+    `mend` gives a check's command, `page` is the address of Dagster's pages. A check that has not run yet stays as it was.
+    """
     by_place = {verdict.place: verdict for verdict in verdicts}
     red = [verdict for verdict in verdicts if verdict.state == FAILED and verdict.place not in told.red]
     kept = [name for name in told.red if name in by_place and by_place[name].state in (FAILED, NOT_RUN)]
-    alerts = [_red(verdict, mend(verdict), page) for verdict in red]
+    alerts = []
+    for verdict in red:
+        link = f"{page}/assets/{'/'.join(verdict.asset)}?view=checks&checkDetail={verdict.name}" if page else ""
+        alerts.append(Alert("red", verdict.place, _short(verdict.description), mend(verdict), link))
     alerts += [Alert("green", name) for name in told.red if name in by_place and name not in kept]
     fresh = [run for run in runs if (run.at, run.run_id not in told.runs) > (told.runs_up_to, False)]
     alerts += [Alert("failed", f"run of {run.job}", _short(run.reason), link=f"{page}/runs/{run.run_id}") for run in fresh]
     newest = max([told.runs_up_to, *(run.at for run in fresh)])
     ids = tuple(run.run_id for run in runs if run.at == newest)
     return alerts, ToldChanges((*kept, *(verdict.place for verdict in red)), newest, ids)
-
-
-def _red(verdict: CheckVerdict, mend: str, page: str) -> Alert:
-    link = f"{page}/assets/{'/'.join(verdict.asset)}?view=checks&checkDetail={verdict.name}" if page else ""
-    return Alert("red", verdict.place, _short(verdict.description), mend, link)
 
 
 def _short(text: str) -> str:
@@ -151,12 +153,9 @@ class Slack(Channel):
 
     def send(self, alerts: Sequence[Alert]) -> None:
         """All of them, as `Channel.send` says."""
-        _post(self.name, _value(self.url), {"text": _for_slack("\n".join(alert.text() for alert in alerts))})
-
-
-def _for_slack(text: str) -> str:
-    """No mention, no link: https://api.slack.com/reference/surfaces/formatting#escaping"""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        # No mention, no link: https://api.slack.com/reference/surfaces/formatting#escaping
+        text = html.escape("\n".join(alert.text() for alert in alerts), quote=False)
+        _post(self.name, _value(self.url), {"text": text})
 
 
 class Mail(Channel):
@@ -225,9 +224,9 @@ def load_channels(file: Path) -> tuple[Channel, ...]:
 
 
 def _post(name: str, url: str, body: dict[str, Any]) -> None:
-    """The address is a secret, as a rule: no error shows it."""
     import httpx
 
+    # The address is a secret, as a rule: no error shows it.
     try:
         answer = httpx.post(url, json=body, timeout=_SECONDS)
     except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -33,28 +33,17 @@ def prometheus_files(sources: Sequence[BaseSource]) -> dict[str, str]:
 
 
 def _common_alerts() -> Iterator[dict[str, Any]]:
-    """Of every source alike."""
     check = "{{ $labels.layer }} {{ $labels.source }} {{ $labels.table }}: {{ $labels.check }}"
     yield _rule("CdcCheckFailed", f"{names.CHECK} == {names.CHECK_STATES['failed']}", "1m", f"{check} is red", "cdc status")
-    yield _rule(
-        "CdcCheckWarns", f"{names.CHECK} == {names.CHECK_STATES['warned']}", "1h", f"{check} warns", "cdc status", page=False
-    )
+    warned = f"{names.CHECK} == {names.CHECK_STATES['warned']}"
+    yield _rule("CdcCheckWarns", warned, "1h", f"{check} warns", "cdc status", page=False)
     table = "{{ $labels.source }}/{{ $labels.table }}"
     yield _rule("CdcTableError", f"{names.TABLE_ERROR} == 1", "5m", f"{table}: its chain has an error", "cdc status")
-    yield _rule(
-        "CdcQuarantine",
-        f"{names.QUARANTINE} > 0",
-        "1m",
-        f"{table}: {{{{ $value }}}} records are in quarantine",
-        "cdc quarantine list",
-    )
-    yield _rule(
-        "CdcUnderReplicated",
-        f"{names.UNDER_REPLICATED} > 0",
-        "10m",
-        "{{ $labels.cluster }}: {{ $value }} partitions lack a replica",
-        "kafka-topics.sh --describe --under-replicated-partitions",
-    )
+    aside = f"{table}: {{{{ $value }}}} records are in quarantine"
+    yield _rule("CdcQuarantine", f"{names.QUARANTINE} > 0", "1m", aside, "cdc quarantine list")
+    lacking = "{{ $labels.cluster }}: {{ $value }} partitions lack a replica"
+    describe = "kafka-topics.sh --describe --under-replicated-partitions"
+    yield _rule("CdcUnderReplicated", f"{names.UNDER_REPLICATED} > 0", "10m", lacking, describe)
     full = f"{names.DISK_FREE} / {names.DISK_SIZE} < 0.1"
     yield _rule("CdcDiskFull", full, "5m", "the disk of {{ $labels.place }} has less than a tenth left", "df -h")
     away = "{{ $labels.part }} cannot be asked, so its figures and alerts are silent"
@@ -63,7 +52,6 @@ def _common_alerts() -> Iterator[dict[str, Any]]:
 
 
 def _alerts_of_source(source: BaseSource) -> Iterator[dict[str, Any]]:
-    """That silver is behind for longer than the source allows."""
     window = format_duration(source.freshness.fail_after)
     for link in ("mirror", "bronze", "silver"):
         behind = f'min_over_time({names.LAG}{{source="{source.name}", link="{link}"}}[{window}]) > 0'
@@ -75,13 +63,8 @@ def _alerts_of_source(source: BaseSource) -> Iterator[dict[str, Any]]:
 
 def _rule(alert: str, expression: str, duration: str, summary: str, mend: str, *, page: bool = True) -> dict[str, Any]:
     annotations = {"summary": summary, "mend": mend, "runbook": _PAGE}
-    return {
-        "alert": alert,
-        "expr": expression,
-        "for": duration,
-        "labels": {"severity": "page" if page else "ticket"},
-        "annotations": annotations,
-    }
+    labels = {"severity": "page" if page else "ticket"}
+    return {"alert": alert, "expr": expression, "for": duration, "labels": labels, "annotations": annotations}
 
 
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
@@ -95,9 +78,8 @@ def grafana_files(sources: Sequence[BaseSource]) -> dict[str, str]:
     """The target's one file: grafana/cdc_assets.json, to be imported or provisioned."""
     panels, y = list[dict[str, Any]](), 0
     for title, row in [("All sources", [*_common_panels()]), *((f"Source {s.name}", [*_panels_of_source(s)]) for s in sources)]:
-        panels.append(
-            {"type": "row", "title": title, "collapsed": False, "gridPos": {"x": 0, "y": y, "w": 24, "h": 1}, "panels": []}
-        )
+        position = {"x": 0, "y": y, "w": 24, "h": 1}
+        panels.append({"type": "row", "title": title, "collapsed": False, "gridPos": position, "panels": []})
         y += 1
         for number, panel in enumerate(row):
             position = {"x": number % 3 * _WIDTH, "y": y + number // 3 * _HEIGHT, "w": _WIDTH, "h": _HEIGHT}
@@ -138,16 +120,15 @@ def _panels_of_source(source: BaseSource) -> Iterator[dict[str, Any]]:
     yield _panel("Records behind in silver, by table", "timeseries", {f'{names.LAG}{{{of}, link="silver"}}': "{{table}}"})
     yield _panel("Rows", "timeseries", {f"{names.ROWS}{{{of}}}": "{{table}} {{layer}}"})
     yield _panel("Events of 24 hours, by fate", "bargauge", {f"sum by (fate) ({names.EVENTS}{{{of}}})": "{{fate}}"})
-    yield _panel(
-        "Seconds of the last work", "timeseries", {f"max by (layer) ({names.WORK_SECONDS}{{{of}}})": "{{layer}}"}, unit="s"
-    )
+    seconds = {f"max by (layer) ({names.WORK_SECONDS}{{{of}}})": "{{layer}}"}
+    yield _panel("Seconds of the last work", "timeseries", seconds, unit="s")
     yield _panel("Checks", "table", {f"{names.CHECK}{{{of}}}": ""})
 
 
 def _panel(
     title: str, kind: str, queries: dict[str, str], *, unit: str = "short", colours: Mapping[float | None, str] | None = None
 ) -> dict[str, Any]:
-    """One panel; `colours` by the least value that has them, and by None for what is below all."""
+    # `colours` by the least value that has them, and by None for what is below all.
     is_table = kind == "table"
     targets = [
         {
@@ -175,7 +156,7 @@ def _panel(
 
 
 def _state_column() -> dict[str, Any]:
-    """The column of a table that has a check's state: as a word in its colour. A mapping alone colours no cell."""
+    # A check's state as a word in its colour. A mapping alone colours no cell of a table.
     states = {value: {"text": text, "color": colour} for value, (text, colour) in _STATES.items()}
     return {
         "matcher": {"id": "byName", "options": "Value"},

@@ -130,7 +130,6 @@ def _files(sources: Sequence[BaseSource], deployment: Deployment) -> Files:
 def _temporary(
     change: _SourceChange, files: Files, both: tuple[str, Files, str], anchor: int | str
 ) -> list[tuple[str, str, Files, str]]:
-    """From the running connector's stop to the temporary one's end."""
     source, new, before, deployment = change.source, change.new, change.before, change.deployment
     with settings.only(deployment.variables(secrets_folder=STAND_IN)):
         config = temporary_config(source, new, anchor=anchor)

@@ -102,7 +102,7 @@ def send_spans(endpoint: str, spans: Sequence[Span]) -> None:
 
 
 def _headers() -> dict[str, str]:
-    """`api-key=abc,other=x%20y`, as OpenTelemetry writes them."""
+    # As OpenTelemetry writes them: `api-key=abc,other=x%20y`.
     pairs = (pair.split("=", 1) for pair in (settings.lookup(HEADERS) or "").split(",") if "=" in pair)
     return {name.strip(): unquote(value.strip()) for name, value in pairs}
 

@@ -40,7 +40,7 @@ _SINCE = timedelta(hours=24)
 
 @dataclass(frozen=True)
 class MetricSample:
-    """One sample: the values of its metric's labels, in their order."""
+    """A value of the metric `name`, with the values of its labels in the order of `metric_names.HELP`."""
 
     name: str
     labels: tuple[str, ...]
@@ -49,9 +49,12 @@ class MetricSample:
 
 @dataclass(frozen=True)
 class NewestWork:
-    """The newest materialization of an asset: when (seconds since 1970; None: there was none), and the numbers it told."""
+    """The newest materialization of an asset: when (seconds since 1970; None: there was none), and the numbers it told.
 
-    place: tuple[str, str, str]
+    `labels` are layer, source and table.
+    """
+
+    labels: tuple[str, str, str]
     at: float | None
     figures: Mapping[str, float]
 
@@ -62,14 +65,14 @@ class NewestWork:
         # `intValue` is none of a number beyond 32 bits.
         numbers = {entry["label"]: entry.get("floatValue", entry.get("intRepr")) for entry in entries}
         figures = {label: float(number) for label, number in numbers.items() if number is not None}
-        return cls(_place(path), float(done[0]["timestamp"]) / 1000 if done else None, figures)
+        return cls(_labels_of(path), float(done[0]["timestamp"]) / 1000 if done else None, figures)
 
 
 def collect(platform: Platform) -> list[MetricSample]:
     """Every figure of this moment."""
     started, samples = time.monotonic(), list[MetricSample]()
     chains = cache(lambda: chain_status(platform))
-    works = cache(lambda: _works(DagsterAnswers()))
+    works = cache(lambda: _newest_works(DagsterAnswers()))
     parts: dict[str, Callable[[], Iterator[MetricSample]]] = {
         "chains": lambda: _of_chains(chains()),
         "lake": lambda: _of_lake(platform.lake, load_sources(settings.sources_folder())),
@@ -80,7 +83,7 @@ def collect(platform: Platform) -> list[MetricSample]:
         "disk": lambda: _of_disks(platform.lake),
     }
     for core in settings.core_clusters("BOOTSTRAP"):
-        parts[f"{core}_kafka"] = partial(_of_core, platform, core)
+        parts[f"{core}_kafka"] = partial(lambda name: _of_cluster(name, platform.core_kafka(name)), core)
     for component, ask in parts.items():
         try:
             samples += list(ask())
@@ -118,44 +121,43 @@ def _of_lake(lake: str, sources: Sequence[BaseSource]) -> Iterator[MetricSample]
 
 def _of_checks(dagster: DagsterAnswers) -> Iterator[MetricSample]:
     for check in check_verdicts(dagster):
-        yield MetricSample(names.CHECK, (*_place(check.asset), check.name), names.CHECK_STATES[check.state])
+        yield MetricSample(names.CHECK, (*_labels_of(check.asset), check.name), names.CHECK_STATES[check.state])
 
 
-def _works(dagster: DagsterAnswers) -> list[NewestWork]:
-    """The newest materialization of each asset of a source, and of a table."""
-    nodes = [(node["assetKey"]["path"], node["assetMaterializations"]) for node in dagster.ask(_WORK)["assetNodes"]]
-    return [NewestWork.of(path, done) for path, done in nodes if path[0] in cdc_names.ASSET_LAYERS and len(path) == 3]
+def _newest_works(dagster: DagsterAnswers) -> list[NewestWork]:
+    nodes = dagster.ask(_WORK)["assetNodes"]
+    return [
+        NewestWork.of(path, node["assetMaterializations"])
+        for node in nodes
+        # A user's assets have keys of their own.
+        if (path := node["assetKey"]["path"])[0] in cdc_names.ASSET_LAYERS and len(path) == 3
+    ]
 
 
 def _of_works(works: Sequence[NewestWork]) -> Iterator[MetricSample]:
     for newest in works:
         if newest.at is not None:
-            yield MetricSample(names.WORKED_AT, newest.place, newest.at)
+            yield MetricSample(names.WORKED_AT, newest.labels, newest.at)
         if "cdc/seconds" in newest.figures:
-            yield MetricSample(names.WORK_SECONDS, newest.place, newest.figures["cdc/seconds"])
+            yield MetricSample(names.WORK_SECONDS, newest.labels, newest.figures["cdc/seconds"])
 
 
 def _of_backups(chains: Sequence[TableChain], works: Sequence[NewestWork]) -> Iterator[MetricSample]:
-    """What the newest run has told of each backup: its store is not asked."""
-    figures_of = {newest.place[1:]: newest.figures for newest in works if newest.place[0] == "backup"}
+    # What the newest run has told of each backup: listing the objects of a store would cost requests at each scrape.
+    figures_of = {newest.labels[1:]: newest.figures for newest in works if newest.labels[0] == "backup"}
     for chain in chains:
         labels = (chain.source, chain.table)
         if chain.bronze_epoch is None or labels not in figures_of:
             continue
-        copied = (
-            figures_of[labels].get("cdc/epoch_records", 0) if figures_of[labels].get("cdc/epoch") == chain.bronze_epoch else 0
-        )
+        figures = figures_of[labels]
+        copied = figures.get("cdc/epoch_records", 0) if figures.get("cdc/epoch") == chain.bronze_epoch else 0
         yield MetricSample(names.LAG, (*labels, "backup"), max(0, chain.bronze_records - copied))
 
 
-def _place(path: Sequence[str]) -> tuple[str, str, str]:
-    """`(silver, world, country)` of an asset's key, whose last part begins with its layer; of a connector's there is no table."""
+def _labels_of(path: Sequence[str]) -> tuple[str, str, str]:
     layer, source, last = path
+    # `(silver, world, silver_country)` is of the table country, `(connector, world, connector_world)` of none.
     return layer, source, "" if layer == "connector" else last.removeprefix(f"{layer}_")
-
-
-def _of_core(platform: Platform, cluster: str) -> Iterator[MetricSample]:
-    return _of_cluster(cluster, platform.core_kafka(cluster))
 
 
 def _of_cluster(cluster: str, kafka: KafkaCluster) -> Iterator[MetricSample]:
@@ -174,7 +176,7 @@ def _of_disks(lake: str) -> Iterator[MetricSample]:
 
 
 class FigureCache:
-    """What `collect` found, for so many seconds: scrapes that come sooner, or at the same time, cost nothing."""
+    """The answer of `collect` for `seconds`: scrapes that come sooner, or at the same time, cost nothing."""
 
     def __init__(self, collect: Callable[[], Sequence[MetricSample]], *, seconds: float) -> None:
         self._collect, self._seconds = collect, seconds
@@ -183,7 +185,7 @@ class FigureCache:
         self._collecting = threading.Lock()
 
     def figures(self) -> Sequence[MetricSample]:
-        """The newest that are not older."""
+        """The newest samples, none older than `seconds`; whoever asks while they are collected waits for them."""
         with self._collecting:
             if self._at is None or time.monotonic() - self._at >= self._seconds:
                 self._found = self._collect()
@@ -198,7 +200,7 @@ class Families:
         self._cache = cache
 
     def describe(self) -> list[Any]:
-        """Nothing: or registering would collect."""
+        """No family: without this the registry would collect when it is told of us."""
         return []
 
     def collect(self) -> Iterator[Any]:

@@ -78,7 +78,12 @@ def render(target: Target, sources: Sequence[BaseSource], deployment: Deployment
         RenderError: when the registry refers to a variable that the deployment does not give.
     """
     if target == "connect":
-        return _connect(connectors_to_render(sources, deployment, secrets_folder=deployment.secrets_folder))
+        connectors = connectors_to_render(sources, deployment, secrets_folder=deployment.secrets_folder)
+        # As `POST /connectors` takes them.
+        bodies = {
+            f"connect/{c.cluster}/{c.name}.json": {"name": c.name, "config": dict(sorted(c.config.items()))} for c in connectors
+        }
+        return {path: json.dumps(body, indent=2, ensure_ascii=False) + "\n" for path, body in bodies.items()}
     strimzi = _strimzi(sources, deployment)
     if target == "strimzi":
         return strimzi
@@ -109,12 +114,12 @@ def _strimzi(sources: Sequence[BaseSource], deployment: Deployment) -> dict[str,
             files[f"strimzi/topics/{own.name}.yaml"] = to_yaml(kafka_topics(own, deployment))
     mirrors = [c for c in connectors if c.role == "mirror"]
     _refuse_other_mirror([c.source for c in mirrors], deployment)
-    for each in connectors:
-        folder = "connectors" if each.role == "capture" else "mirror"
-        if each.role in ("checkpoints", "heartbeats") and deployment.mirror == "mirrormaker2":
-            raise RenderError(f"{each.name}: one KafkaMirrorMaker2 for all sources has none; set `mirror: connector`")
-        if each.role != "mirror" or deployment.mirror == "connector":
-            files[f"strimzi/{folder}/{each.name}.yaml"] = to_yaml([kafka_connector(each, deployment)])
+    for connector in connectors:
+        folder = "connectors" if connector.role == "capture" else "mirror"
+        if connector.role in ("checkpoints", "heartbeats") and deployment.mirror == "mirrormaker2":
+            raise RenderError(f"{connector.name}: one KafkaMirrorMaker2 for all sources has none; set `mirror: connector`")
+        if connector.role != "mirror" or deployment.mirror == "connector":
+            files[f"strimzi/{folder}/{connector.name}.yaml"] = to_yaml([kafka_connector(connector, deployment)])
     if mirrors and deployment.mirror == "mirrormaker2":
         files["strimzi/mirror/cdc-mirror.yaml"] = to_yaml([kafka_mirror_maker_2(mirrors, deployment)])
     if deployment.authentication == "tls":
@@ -124,26 +129,13 @@ def _strimzi(sources: Sequence[BaseSource], deployment: Deployment) -> dict[str,
 
 
 def _refuse_other_mirror(sources: Sequence[BaseSource], deployment: Deployment) -> None:
-    """Assets and checks look for the mirror that the registry names.
-
-    Raises:
-        RenderError: the deployment has another.
-    """
+    # Assets and checks look for the mirror that the registry names.
     other = [source.name for source in sources if source.managed_by == "gitops" and source.mirror.resource != deployment.mirror]
     if other:
         raise RenderError(
             f"source {', '.join(other)}: mirror.resource is not the deployment's `mirror: {deployment.mirror}`; declare "
             f"mirror: {{resource: {deployment.mirror}}} there, or change the deployment"
         )
-
-
-def _connect(connectors: Sequence[DeclaredConnector]) -> dict[str, str]:
-    return {f"connect/{c.cluster}/{c.name}.json": _json(c.name, c.config) for c in connectors}
-
-
-def _json(name: str, config: Mapping[str, str]) -> str:
-    """As `POST /connectors` takes it."""
-    return json.dumps({"name": name, "config": dict(sorted(config.items()))}, indent=2, ensure_ascii=False) + "\n"
 
 
 _LIST = ".cdc-render"
@@ -252,5 +244,5 @@ def _read(file: Path) -> str | None:
 
 
 def _lines(text: str) -> list[str]:
-    """At line feeds alone, as git has them."""
+    # At line feeds alone, as git has them: `splitlines` ends a line at a dozen other characters too.
     return re.findall(r"[^\n]*\n|[^\n]+", text)

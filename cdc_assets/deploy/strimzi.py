@@ -30,7 +30,7 @@ HISTORY = "schema.history.internal.kafka.topic"
 
 
 def kafka_connector(connector: DeclaredConnector, deployment: Deployment, *, state: str = "running") -> Manifest:
-    """Restarted by the operator when it fails, seven times at most, then left FAILED for a person to see."""
+    """The connector's KafkaConnector. The operator restarts it seven times at most, then leaves it FAILED for a person to see."""
     config = secret_references(connector.config, deployment)
     if deployment.authentication == "tls":
         config |= _logins(config, deployment)
@@ -46,7 +46,7 @@ def kafka_connector(connector: DeclaredConnector, deployment: Deployment, *, sta
 
 
 def name_warnings(connectors: Iterable[DeclaredConnector]) -> list[str]:
-    """Of those that Strimzi would call otherwise than we do, what that means: a KafkaConnector's name is its connector's."""
+    """A sentence for each connector that Strimzi would give another name, since Kubernetes does not take ours."""
     return [
         f"{connector.name}: Kubernetes takes no such name, Strimzi calls this connector {called}; checks, assets and "
         f"cdc onboard --watch look for {connector.name}, and do not know it, unless the source declares managed_by: gitops"
@@ -56,12 +56,9 @@ def name_warnings(connectors: Iterable[DeclaredConnector]) -> list[str]:
 
 
 def _logins(config: Mapping[str, str], deployment: Deployment) -> dict[str, str]:
-    """Of clients that a connector makes by itself, to whom the worker's login is not passed on: those of Debezium's schema
-    history, and MirrorMaker's of both clusters. They take certificates as text (KIP-651), from the KafkaUser's Secret and the
-    cluster's.
-
-    https://debezium.io/documentation/reference/stable/connectors/mysql.html (pass-through properties of the history's clients)
-    """
+    # The worker's login is not passed on to clients that a connector makes by itself: those of Debezium's schema history, and
+    # MirrorMaker's of both clusters. They take certificates as text (KIP-651), from the KafkaUser's Secret and the cluster's.
+    # https://debezium.io/documentation/reference/stable/connectors/mysql.html (pass-through properties of the history's clients)
     core, lake = (CAPTURE, deployment.core), (f"{MIRROR}-lake", deployment.lake)
     made = {
         "schema.history.internal.consumer.": (HISTORY, *core),
@@ -96,9 +93,7 @@ _MIRROR_FIELDS = (
 
 
 def kafka_mirror_maker_2(mirrors: Sequence[DeclaredConnector], deployment: Deployment) -> Manifest:
-    """All sources' mirrors in one.
-
-    KafkaMirrorMaker2 in the shape of Strimzi's v1 API (replicas, target, mirrors): one mirror for all sources.
+    """One KafkaMirrorMaker2 for the mirrors of all sources, in the shape of Strimzi's v1 API.
 
     Raises:
         RenderError: when their configs differ in more than their topics; `mirror: connector` can keep them apart.
@@ -129,7 +124,6 @@ def kafka_mirror_maker_2(mirrors: Sequence[DeclaredConnector], deployment: Deplo
 
 
 def _target(alias: str, deployment: Deployment) -> dict[str, Any]:
-    """The lake's cluster, and what the worker keeps there."""
     return {
         **_cluster(alias, deployment.lake, deployment, "lake"),
         "groupId": NAME,
@@ -196,11 +190,7 @@ Acl = dict[str, Any]
 
 
 def kafka_users(sources: Sequence[BaseSource], deployment: Deployment) -> list[Manifest]:
-    """One per component and cluster that it talks to.
-
-    Operations after https://kafka.apache.org/documentation/#security_authz_primitives; a transactional producer needs Write and
-    Describe on its transactional id, Connect's leader one on `connect-cluster-<group>` (KIP-618).
-    """
+    """A KafkaUser for each component and cluster that it talks to, with the rights that it needs there and no others."""
     mirrored = [source for source in sources if names.is_mirrored(source)]
     captured = [source.captured for source in sources if source.captured]
     at_core = {topic: operations for source in mirrored for topic, operations in rights_at_core(source).items()}
@@ -241,12 +231,11 @@ def _marks(captured: Sequence[CapturedSource]) -> list[str]:
 
 
 def _marker_tables(captured: Sequence[CapturedSource]) -> list[str]:
-    """Topics of the tables that markers are written to, where a database has such a table instead of a log message."""
+    # Where a database has a table for markers, and no message in its log.
     return [names.topic_of(s, parse_table(s.reconciliation.marker)) for s in captured if s.reconciliation.marker]
 
 
 def _histories(captured: Sequence[CapturedSource]) -> list[str]:
-    """Topics of schema histories, those of temporary connectors included."""
     topics = [names.schema_history_topic(source) for source in captured if names.has_schema_history(source)]
     temporary = [source for source in captured if kind_of(source).binlog]
     return topics + [names.temporary_schema_history_topic(source) for source in temporary]
@@ -266,10 +255,10 @@ def _user(name: str, role: str, acls: list[Acl], deployment: Deployment) -> Mani
 
 
 def _worker(group: str, prefix: str) -> list[Acl]:
-    """A Connect worker's own: its group, three topics, and the transactional ids of its leader and its tasks."""
     return [
         *_topics([f"{prefix}-{what}" for what in ("configs", "offsets", "status")], INTERNAL),
         _acl("group", group, ("Read", "Describe")),
+        # Connect's leader writes with this id, its tasks with those below (KIP-618).
         _acl("transactionalId", f"connect-cluster-{group}", ("Write", "Describe")),
         _acl("transactionalId", f"{group}-", ("Write", "Describe"), "prefix"),
     ]

@@ -44,7 +44,7 @@ class Wheel:
         self.url, self.name, self.sha256 = url, name, sha256
 
 
-def locked_wheels(lock: str, package: str = "uv") -> list[Wheel]:
+def wheels_of(lock: str, package: str = "uv") -> list[Wheel]:
     """The wheels of a package in the text of uv.lock."""
     head = rf'^\[\[package\]\]\nname = "{re.escape(package)}"\n'
     section = re.search(head + r"(.*?)(?=^\[\[package\]\]|\Z)", lock, re.MULTILINE | re.DOTALL)
@@ -106,7 +106,7 @@ def fetch(root: Path, cache: Path, environment: dict[str, str]) -> Path:
         return Path(environment["CDC_UV"])
     lock = (root / "uv.lock").read_text(encoding="utf-8")
     glibc = platform.libc_ver()[0] == "glibc"
-    wheel = pick(locked_wheels(lock), system=platform.system(), machine=platform.machine(), glibc=glibc)
+    wheel = pick(wheels_of(lock), system=platform.system(), machine=platform.machine(), glibc=glibc)
     folder = cache / "uv" / wheel.sha256[:16]
     binary = folder / "uv"
     if binary.exists():
@@ -176,8 +176,7 @@ def open_url(url: str, headers: Mapping[str, str] | None = None) -> Any:
 
 
 def _tls() -> ssl.SSLContext:
-    """The system's trust store; SSL_CERT_FILE and SSL_CERT_DIR are honoured by OpenSSL itself."""
-    context = ssl.create_default_context()
+    context = ssl.create_default_context()  # OpenSSL itself goes by SSL_CERT_FILE and SSL_CERT_DIR
     # A Python that was built elsewhere looks for the store in places that do not exist here.
     if ssl.get_default_verify_paths().cafile is None and not context.cert_store_stats()["x509_ca"]:
         for bundle in CERTIFICATE_BUNDLES:

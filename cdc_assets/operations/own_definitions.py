@@ -10,7 +10,6 @@ CDC_DEFINITIONS names what it shall have. The two are compared after each reload
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from cdc_assets.operations.dagster_webserver import Webserver
 from cdc_assets.registry import settings
+from cdc_assets.registry.durable_file import replace_json
 from cdc_assets.registry.errors import DefinitionsError
 from cdc_assets.stack.home import Home, read_json, supervisor_pid
 
@@ -47,20 +47,14 @@ def digest_of(file: str) -> str:
 
 
 def note_loaded(folder: Path, loaded: LoadedDefinitions) -> None:
-    """Leave it where the command line finds it; `folder` is the server's own."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = folder / f".{_NOTE}"
-    draft.write_text(json.dumps(asdict(loaded)), encoding="utf-8")
-    draft.replace(folder / _NOTE)
+    """Write what the code server of `folder` has loaded, for `read_loaded`."""
+    replace_json(folder / _NOTE, asdict(loaded))
 
 
 def read_loaded(folder: Path) -> LoadedDefinitions | None:
-    """None: no server has noted anything."""
-    try:
-        noted = json.loads((folder / _NOTE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    return LoadedDefinitions(**{**noted, "assets": tuple(noted["assets"])})
+    """What the code server of `folder` has loaded; None: none has noted anything."""
+    noted = read_json(folder / _NOTE)
+    return LoadedDefinitions(**{**noted, "assets": tuple(noted["assets"])}) if noted else None
 
 
 def definitions_news(folder: Path) -> str:

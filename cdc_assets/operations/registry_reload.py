@@ -142,7 +142,6 @@ def take_in(url: str, expected: Expected, *, timeout: float, say: Say) -> TakenI
 def _await_definitions(
     webserver: Webserver, expected: Expected, before: Sequence[Location], *, until: float, say: Say
 ) -> Location:
-    """What the webserver has, once that is all that is expected."""
     names = sorted(location.name for location in before)
     asked_at, last_said = time.monotonic(), ""
     while True:

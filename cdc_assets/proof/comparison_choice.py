@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from cdc_assets.capture.incarnations.server_verdict import refusal, verdict
 from cdc_assets.capture.log_position import LogPosition, carry_to_lake
-from cdc_assets.capture.source_columns import columns_as_declared, registry_columns, source_columns
+from cdc_assets.capture.source_columns import columns_as_declared, source_columns
 from cdc_assets.clients.databases.catalogue import CatalogueTable, SourceDatabase
 from cdc_assets.clients.databases.mysql import MySqlDatabase
 from cdc_assets.clients.databases.postgresql import PostgresDatabase
@@ -229,7 +229,7 @@ def _other_types(chain: Chain[UnaskedSource], tables: Sequence[Table]) -> set[st
     declared = columns_as_declared(chain.source, written)
     others: set[str] = set()
     for table in tables:
-        if table.id not in written or not registry_columns(table):
+        if table.id not in written or not table.declared_columns:
             continue
         types = {column.name: column.type for column in written[table.id].columns}
         columns = [c for c in source_columns(chain.source, table, declared[table.id]) if c.name in types]

@@ -12,7 +12,7 @@ from cdc_assets.capture.named_log_position import connector_position
 from cdc_assets.clients.connect import ConnectClient
 from cdc_assets.clients.databases.binlog import BinlogPosition
 from cdc_assets.clients.databases.binlog_activity import MariaDbActivity, MySqlActivity
-from cdc_assets.clients.databases.binlog_unsent import UnsentChange
+from cdc_assets.clients.databases.binlog_unsent import SAME_PLACE, UnsentChange
 from cdc_assets.clients.databases.postgresql_capture import Counters, PostgresActivity
 from cdc_assets.proof.capture_flow import Baseline, Changes
 from cdc_assets.proof.unsent_changes import UnsentChanges, read_unsent_changes, remember
@@ -66,10 +66,18 @@ class BinlogWitness:
         log_restarted = now < since
         tables = {table.id: table.name for table in source.tables}
         scan = self.database.unsent_changes(list(tables), now if log_restarted else since, now)
-        changes = [*scan.changes, *self._gaps_at_connector(source, connect)]
+        changes = [*self._less_keyed(source, scan.changes), *self._gaps_at_connector(source, connect)]
         by_name = [(tables[change.table], change) for change in changes]
         noted = remember(source.name, by_name, self.database.time_at, read_to=scan.read_to, restarted=log_restarted)
         return replace(noted, unread=scan.unread)
+
+    def _less_keyed(self, source: CapturedSource, changes: Sequence[UnsentChange]) -> list[UnsentChange]:
+        """Without those at one place of tables with a key, whose order their topic tells."""
+        shared = {change.table for change in changes if change.kind == SAME_PLACE}
+        suspects = [table.id for table in source.tables if table.id in shared and not table.keys]
+        tables = self.database.tables_in_own_types(suspects) if suspects else {}
+        keyless = {id_ for id_, table in tables.items() if not table.primary_key}
+        return [change for change in changes if change.kind != SAME_PLACE or change.table in keyless]
 
     def _gaps_at_connector(self, source: CapturedSource, connect: ConnectClient) -> list[UnsentChange]:
         """Looked for where the connector has stopped: it fails at each such image (`inconsistent.schema.handling.mode`)."""

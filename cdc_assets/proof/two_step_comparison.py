@@ -41,9 +41,8 @@ from cdc_assets.registry import names
 from cdc_assets.registry.errors import ON_PURPOSE, CdcAssetsError, DatabaseError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import kind_of
-from cdc_assets.registry.source_declaration import BaseSource, UnaskedSource
-from cdc_assets.registry.table_declaration import Table
-from cdc_assets.registry.topic_source import TopicSource, TopicTable
+from cdc_assets.registry.source_declaration import BaseSource, TopicSource, UnaskedSource
+from cdc_assets.registry.table_declaration import Table, TopicTable
 from spark.errors import quantity
 from spark.values.sql_dialects import BUCKETS
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cdc_assets.clients.databases.binlog import BinlogPosition
 from cdc_assets.clients.databases.binlog_events import GAPS
-from cdc_assets.clients.databases.binlog_unsent import UnsentChange
+from cdc_assets.clients.databases.binlog_unsent import SAME_PLACE, UnsentChange
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.proof.comparison_result import TableResult
 from cdc_assets.registry import names, settings
@@ -117,11 +117,18 @@ class UnsentChanges:
 
 
 def _message(source: CapturedSource, short: str, unsent: UnsentOfTable) -> str:
-    message = f"{quantity(unsent.count, 'change')} of its rows that Debezium sends no event for: {unsent.first.text}"
-    if unsent.count > 1:
-        message += f"; the last at {unsent.last.text}"
-    name = f"{source.name}.{short}"
-    if GAPS in (unsent.first.kind, unsent.last.kind):
+    name, kinds = f"{source.name}.{short}", (unsent.first.kind, unsent.last.kind)
+    places = unsent.first.text + (f"; the last at {unsent.last.text}" if unsent.count > 1 else "")
+    if SAME_PLACE in kinds:
+        connector = names.connector_name(source)
+        return (
+            f"{quantity(unsent.count, 'transaction')} whose row events have one place (binlog_transaction_compression), so that "
+            f"rows may be missing, since it has no key: {places}. Red until all its rows were compared behind that place: "
+            f"cdc reconcile {name}. Where rows are missing, have the source read again while nobody writes: "
+            f"cdc stop {connector}; cdc offsets reset {connector}; cdc resume {connector}"
+        )
+    message = f"{quantity(unsent.count, 'change')} of its rows that Debezium sends no event for: {places}"
+    if GAPS in kinds:
         return (
             f"{message}. Its connector cannot pass such an image. To go past it, and read the table again: cdc repair model "
             f"{source.name} {short}. Red until all its rows were compared behind that place: cdc reconcile {name}"

@@ -191,20 +191,16 @@ def import_duckdb() -> Any:
 
 @contextmanager
 def _connect() -> Iterator[Any]:
-    """A database in memory, with one of its own for each layer: `silver.shop.orders` is DuckDB's catalog, schema and table."""
     with tempfile.TemporaryDirectory(prefix="cdc-sql-") as folder, import_duckdb().connect() as connection:
         connection.execute(f"SET temp_directory = {text_literal(folder)}")
+        # `silver.shop.orders` is a catalog, a schema and a table.
         for layer in LAYERS:
             connection.execute(f"ATTACH ':memory:' AS {layer}")
         yield connection
 
 
 def _register(connection: Any, named: Sequence[LakeTable], platform: Platform) -> list[Any]:
-    """A view of each table; what is scanned has to be held by the caller.
-
-    Raises:
-        LakeSqlError: a table is not there, or two names differ by case only.
-    """
+    # DuckDB does not own what it scans: the caller holds the answer until the rows are read.
     values, scans, taken = HiddenValues(), list[Any](), dict[str, str]()
     for number, table in enumerate(named):
         name = ".".join(table.parts)
@@ -221,7 +217,6 @@ def _register(connection: Any, named: Sequence[LakeTable], platform: Platform) -
 
 
 def _missing(connection: Any, statement: str) -> list[str]:
-    """The names of the statement that no table has, as far as DuckDB tells them."""
     try:
         return sorted(name.replace('"', "") for name in connection.get_table_names(statement, qualified=True))
     except import_duckdb().Error:

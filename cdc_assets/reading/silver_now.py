@@ -129,8 +129,9 @@ class CurrentTable:
             raise DatabaseError(f"{self.table.name} has no column {', '.join(unknown)}; it has: {', '.join(known)}")
 
     def _condition(self, found: TableNow) -> str:
-        """Spares reading files of silver: only of a key, since the rows of a key are told by that alone."""
         import pyarrow as pa
+
+        # It spares reading files of silver. Of columns outside of the key it may not: bronze may have other values of a row.
 
         parts = []
         for name, text in self._texts.items():
@@ -227,7 +228,7 @@ def current_tables(
     named_source, taken = find_source(source), dict[str, str]()
     for one in tables or [table.name for table in named_source.tables]:
         current = now(named_source, one, platform=platform)
-        name = names.now_view(named_source, current.table)
+        name = f"{named_source.name}_{names.table_name(current.table)}"
         if taken.setdefault(name.lower(), current.table.name) != current.table.name:
             both = f"{taken[name.lower()]} and {current.table.name}"
             raise DatabaseError(f"{both} would both be {names.NOW}.{name}: name one of them")

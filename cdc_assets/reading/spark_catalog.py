@@ -140,11 +140,6 @@ def register_names(tables: Sequence[LakeTable], platform: Platform, *, show_sens
 
     Sensitive columns are hashes in a view unless asked for: equal values have equal hashes, with a salt of this call.
 
-    Each is a view over the table's path, since a view takes no INSERT, DELETE or ALTER of rows. Spark's session catalog has
-    databases and no levels above them, so layer and source are one word. A view and a database of ours bear the lake's root as
-    a property: names of others are never replaced or dropped. With an in-memory catalog, the embedded server's, they are gone
-    when it stops.
-
     Raises:
         LakeSqlError: a name is taken by others, or two tables have one name.
         SparkRunError: the server's own reason.
@@ -157,15 +152,19 @@ def register_names(tables: Sequence[LakeTable], platform: Platform, *, show_sens
 
     def register(session: SparkSession, lake: str) -> list[str]:
         views = dict(_views(session))
+        comment = literal("Views of cdc_assets over the tables of a lake")
+        marked = f"WITH DBPROPERTIES ({literal(MARK)} = {literal(lake)})"
         for name, table in views_by_name.items():
-            _make_database(session, name[0], lake)
+            session.sql(f"CREATE DATABASE IF NOT EXISTS {quote(name[0])} COMMENT {comment} {marked}")
             hidden = () if show_sensitive else table.sensitive
             session.sql(_view(name, table, lake, _select_list(session, table, hidden, salt)))
         gone = sorted(name for name, of in views.items() if of == lake and name not in views_by_name)
         for name in gone:
             session.sql(f"DROP VIEW IF EXISTS {quote(*name)}")
         for database in sorted({name[0] for name in gone}):
-            _drop_empty_database(session, database, lake)
+            described: Any = _properties(session, f"DESCRIBE DATABASE EXTENDED {quote(database)}").get("Properties", "")
+            if f"({MARK},{lake})" in described and all(view.isTemporary for view in session.catalog.listTables(database)):
+                session.sql(f"DROP DATABASE IF EXISTS {quote(database)} RESTRICT")
         return [".".join(name) for name in gone]
 
     spark, root = platform.spark(), platform.lake.rstrip("/")
@@ -201,18 +200,6 @@ def _properties(session: SparkSession, statement: str) -> dict[str, str]:
     return {row[0]: row[1] for row in session.sql(statement).collect()}
 
 
-def _make_database(session: SparkSession, database: str, lake: str) -> None:
-    comment = literal("Views of cdc_assets over the tables of a lake")
-    marked = f"WITH DBPROPERTIES ({literal(MARK)} = {literal(lake)})"
-    session.sql(f"CREATE DATABASE IF NOT EXISTS {quote(database)} COMMENT {comment} {marked}")
-
-
-def _drop_empty_database(session: SparkSession, database: str, lake: str) -> None:
-    described: Any = _properties(session, f"DESCRIBE DATABASE EXTENDED {quote(database)}").get("Properties", "")
-    if f"({MARK},{lake})" in described and not any(not view.isTemporary for view in session.catalog.listTables(database)):
-        session.sql(f"DROP DATABASE IF EXISTS {quote(database)} RESTRICT")
-
-
 def _view(name: tuple[str, str], table: LakeTable, lake: str, selected: str) -> str:
     comment = (table.table.description if table.table and table.parts[0] == "silver" else None) or f"{table.name} of {lake}"
     properties = f"{literal(MARK)} = {literal(lake)}, {literal(_OF)} = {literal(table.name)}"
@@ -223,16 +210,13 @@ def _view(name: tuple[str, str], table: LakeTable, lake: str, selected: str) -> 
 
 
 def _select_list(session: SparkSession, table: LakeTable, hidden: Sequence[str], salt: str) -> str:
-    """All columns, or by name where some are hidden: those of now."""
     columns = session.read.format("delta").load(table.path).columns if hidden else []
     if not set(hidden) & set(columns):
         return "*"
-    return ", ".join(_hash_sql(name, salt) if name in hidden else quote(name) for name in columns)
-
-
-def _hash_sql(column: str, salt: str) -> str:
-    text = f"concat({literal(salt)}, cast({quote(column)} AS string))"
-    return f"concat('hash:', substring(sha2({text}, 256), 1, 16)) AS {quote(column)}"
+    salted = {name: f"concat({literal(salt)}, cast({quote(name)} AS string))" for name in hidden}
+    hashes = {name: f"concat('hash:', substring(sha2({text}, 256), 1, 16)) AS {quote(name)}" for name, text in salted.items()}
+    # By name: a column that the table gets later is not in such a view before the next registration.
+    return ", ".join(hashes.get(name, quote(name)) for name in columns)
 
 
 _TRY_SECONDS, _LONGEST_PAUSE = 120, 15

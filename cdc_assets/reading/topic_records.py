@@ -62,21 +62,16 @@ def find_topic(platform: Platform, sources: Sequence[BaseSource], topic: str, *,
     places = [*places_of_tables(sources)]
     clusters = [cluster] if cluster else [*settings.core_clusters("BOOTSTRAP"), names.LAKE]
     candidates = [candidate for candidate in places if candidate.topic == topic and candidate.cluster in clusters]
-    spoken = next((one for one in sources if one.captured and topic in _topics_of_connector(one)), None)
-    candidates += [
-        TopicPlace(topic, name, spoken) for name in clusters if name not in {candidate.cluster for candidate in candidates}
-    ]
-    for place in candidates:
-        if place.open(platform).existing([topic]):
-            return place
+    of_connectors = ((s, (names.notification_topic(s), names.marker_topic(s))) for s in sources if s.captured)
+    source = next((source for source, topics in of_connectors if topic in topics), None)
+    others = [name for name in clusters if name not in {candidate.cluster for candidate in candidates}]
+    candidates += [TopicPlace(topic, name, source) for name in others]
+    for candidate in candidates:
+        if candidate.open(platform).existing([topic]):
+            return candidate
     near = difflib.get_close_matches(topic, dict.fromkeys(candidate.topic for candidate in places), n=5, cutoff=0.5)
     near_text = f"; near: {', '.join(near)}" if near else ""
     raise KafkaError(f"topic {topic} is not on {' or '.join(clusters)}{near_text}; cdc get topics lists those of the tables")
-
-
-def _topics_of_connector(source: BaseSource) -> tuple[str, ...]:
-    """Its notifications and its markers."""
-    return names.notification_topic(source), names.marker_topic(source)
 
 
 def matches_key(wanted: str, found: Any) -> bool:
@@ -177,17 +172,21 @@ class Decoder:
         return self._hide(document, whole=not isinstance(document, (dict, list)))
 
     def _hide(self, found: Document, *, whole: bool = False) -> Document:
-        """`whole`: nothing says which part of it is whose, so it is hidden where anything of the table is."""
+        # `whole`: nothing says which part of it is whose, so it is hidden where anything of the table is.
         if not self._sensitive or found is None:
             return found
         if whole:
             return self.values.hide(found)
         if isinstance(found, dict):
             return {
-                name: self.values.hide(_canonical(value)) if name in self._sensitive else self._hide(value)
-                for name, value in found.items()
+                name: self._hide_field(value) if name in self._sensitive else self._hide(value) for name, value in found.items()
             }
         return [self._hide(item) for item in found] if isinstance(found, list) else found
+
+    def _hide_field(self, value: Document) -> str | None:
+        # One text for one value, in whichever order its keys were sent: equal values have equal hashes.
+        is_text = value is None or isinstance(value, str)
+        return self.values.hide(value if is_text else json.dumps(value, default=str, sort_keys=True))
 
 
 def _part(found: dict[str, Any], name: str) -> dict[str, Any]:
@@ -196,7 +195,7 @@ def _part(found: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _names_of_sensitive(place: TopicPlace, lake: str) -> frozenset[str]:
-    """In the lake, in events, and before a rename, declared or noticed."""
+    # A column may have another name in events, and before a rename that was declared or noticed.
     if place.source is None or place.table is None:
         return frozenset()
     columns = set(place.table.sensitive)
@@ -206,19 +205,16 @@ def _names_of_sensitive(place: TopicPlace, lake: str) -> frozenset[str]:
     for column in ledger.columns if ledger else ():
         if column.name in columns:
             columns |= {column.event_field, *column.formerly}
-    return frozenset({*columns, *map(_in_avro, columns)})
-
-
-def _in_avro(name: str) -> str:
-    """As Debezium writes the column's name where names hold letters, digits and _ only."""
-    return re.sub(r"^(?=\d)", "_", re.sub(r"[^A-Za-z0-9_]", "_", name))
+    # In Avro a name holds letters, digits and _ only: so Debezium writes the others as _, and one before a digit.
+    in_avro = (re.sub(r"^(?=\d)", "_", re.sub(r"[^A-Za-z0-9_]", "_", name)) for name in columns)
+    return frozenset({*columns, *in_avro})
 
 
 def _reader(place: TopicPlace) -> Callable[[bytes], Document]:
     registry = _registry_of(place)
     if registry is None:
         return _json_or_text
-    documents, columns = AvroDocuments(registry), [*getattr(place.table, "columns", ())]
+    documents, columns = AvroDocuments(registry), [*(place.table.declared_columns if place.table else ())]
 
     def read_avro(raw: bytes) -> Document:
         try:
@@ -230,7 +226,6 @@ def _reader(place: TopicPlace) -> Callable[[bytes], Document]:
 
 
 def _registry_of(place: TopicPlace) -> str | None:
-    """Where the schemas of its records are; None: they are not in Avro."""
     if place.source is None:
         return None
     # What a connector says of itself is in the form of its tables.
@@ -249,17 +244,8 @@ def _json_or_text(raw: bytes) -> Document:
 
 
 def _text(raw: bytes | None) -> str | None:
-    """Bytes that are no UTF-8 are escaped."""
     return None if raw is None else raw.decode(errors="backslashreplace")
 
 
 def _below_payload(found: Document) -> Document:
-    """What stands beside its schema."""
     return found["payload"] if isinstance(found, dict) and set(found) == {"schema", "payload"} else found
-
-
-def _canonical(value: Document) -> str | None:
-    """One text for one value, however it was sent."""
-    if value is None:
-        return None
-    return value if isinstance(value, str) else json.dumps(value, default=str, sort_keys=True)

@@ -283,16 +283,16 @@ def _rows_of(batches: Sequence[_Batch], bronze: Any, topic: str) -> pa.Table:
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
-    from spark.bronze.part_files import SCHEMA
+    from spark.events.arrow_records import BRONZE_ARROW
 
-    if lacking := sorted(set(SCHEMA.names) - set(bronze.schema.names)):
+    if lacking := sorted(set(BRONZE_ARROW.names) - set(bronze.schema.names)):
         raise BackupError(f"bronze was begun by a version without the column {', '.join(lacking)}: its records stay")
     anywhere = pc.scalar(False)
     for partition, (_, end) in batches[-1].manifest.plan.ranges.items():
         start = min(batch.manifest.plan.ranges.get(partition, (end, end))[0] for batch in batches)
         anywhere |= (ds.field("partition") == partition) & (ds.field("offset") >= start) & (ds.field("offset") < end)
     condition = (ds.field("topic") == topic) & (ds.field("epoch") == batches[0].epoch) & anywhere
-    return bronze.to_table(columns=SCHEMA.names, filter=condition).cast(SCHEMA)
+    return bronze.to_table(columns=BRONZE_ARROW.names, filter=condition).cast(BRONZE_ARROW)
 
 
 def _after(floor: Floor, batch: _Batch, table: str) -> Floor:

@@ -167,20 +167,19 @@ def _of_plan(rows: pa.Table, plan: BatchPlan) -> pa.Table:
     """The rows in bronze's columns."""
     import pyarrow as pa
 
-    from spark.bronze.part_files import SCHEMA
+    from spark.events.arrow_records import BRONZE_ARROW
 
     for name, value in (("table", plan.table), ("topic", plan.topic), ("epoch", plan.epoch)):
         rows = rows.append_column(name, pa.repeat(value, rows.num_rows))
-    return rows.select(SCHEMA.names).cast(SCHEMA)
+    return rows.select(BRONZE_ARROW.names).cast(BRONZE_ARROW)
 
 
 def _in_order(parts: Sequence[pa.Table]) -> pa.Table:
     import pyarrow as pa
 
-    from spark.bronze.part_files import SCHEMA
-    from spark.events.arrow_records import sort_rows
+    from spark.events.arrow_records import BRONZE_ARROW, sort_rows
 
-    return sort_rows(pa.concat_tables(parts), _ORDER) if parts else SCHEMA.empty_table()
+    return sort_rows(pa.concat_tables(parts), _ORDER) if parts else BRONZE_ARROW.empty_table()
 
 
 def _ranges(group: RowGroup, rows: pa.Table, before: frozenset[int], stopped: frozenset[int]) -> dict[int, tuple[int, int]]:

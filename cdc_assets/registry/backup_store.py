@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
+
+from cdc_assets.registry.field_types import Declared
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,12 @@ else:
     StoreName = Literal[tuple(STORES)]
 
 
-class BackupStore(BaseModel):
+class BackupStore(Declared):
     """One bucket (for `local`: a folder) and a prefix in it.
 
     `endpoint` replaces the provider's own address. Credentials come from where the provider's SDK looks for them
     (environment, profile, instance role), never from here.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: StoreName
     bucket: str = Field(min_length=1)

@@ -9,42 +9,69 @@ there have no certificate. The certificate of any other is verified, its host's 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
-from cdc_assets.registry.field_types import DatabaseKind
+from cdc_assets.registry.field_types import Declared
 from cdc_assets.registry.references import EnvRef, SecretRef
 
-_HOST = re.compile(r"[A-Za-z0-9._:,\[\]-]+")
-_ENDS_A_NAME = re.compile(r"[/?&;=#%\\\x00-\x1f\x7f]")
+
+def _without(pattern: str, why: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if match := re.search(pattern, text):
+            raise ValueError(f"it is {why.format(match[0])}, got {text!r}")
+        return text
+
+    return AfterValidator(check)
 
 
-def check_host(text: str) -> str:
-    """A name or an address of a host, or several.
-
-    Raises:
-        ValueError: it says more than that.
-    """
-    if not _HOST.fullmatch(text):
-        raise ValueError(f"it is the name or the address of a host and nothing else, got {text!r}")
-    return text
+Host = Annotated[str, _without(r"\A\Z|[^A-Za-z0-9._:,\[\]-]", "the name or the address of a host and nothing else")]
+"""A name or an address of a host, or several."""
+_BEGINS_ANOTHER_PART = _without(
+    r"[/?&;=#%\\\x00-\x1f\x7f]", "the name of a database, and {!r} begins another part of its address"
+)
+DbName = Annotated[str, Field(min_length=1), _BEGINS_ANOTHER_PART]
+AbsoluteFile = Annotated[str, Field(pattern=r"^/[^\n]+$")]
 
 
-def check_dbname(text: str) -> str:
-    """The name of a database.
+class DatabaseKind(Declared):
+    """Where a source database is. What its kind can do is in the table of kinds (cdc_assets.registry.kinds)."""
 
-    Raises:
-        ValueError: a character in it begins another part of a URL.
-    """
-    if match := _ENDS_A_NAME.search(text):
-        raise ValueError(f"it is the name of a database, and {match[0]!r} begins another part of its address, got {text!r}")
-    return text
+    ADDRESS: ClassVar[tuple[str, ...]] = ("host", "port")
+    """The keys that say where it is, in order."""
 
+    kind: str
 
-Host = Annotated[str, AfterValidator(check_host)]
-DbName = Annotated[str, Field(min_length=1), AfterValidator(check_dbname)]
+    def key_refusal(self, keys: tuple[str, ...]) -> str:
+        """Why a table's rows cannot be known by these columns; empty where they can."""
+        return ""
+
+    def name_refusal(self, name: str) -> str:
+        """Why the server or Debezium's own SQL cannot name a table or schema called so; empty where they can."""
+        return ""
+
+    @property
+    def tells_snapshots(self) -> bool:
+        """Whether the server may tell which place of its log a snapshot sees, where its kind can."""
+        return True
+
+    @property
+    def topic_scope(self) -> tuple[str, ...]:
+        """What the connector's topics have before schema and table."""
+        return ()
+
+    @property
+    def signals_take_patterns(self) -> bool:
+        """Whether a signal names tables by a regular expression, whatever the connector has seen so far."""
+        return True
+
+    @property
+    def signal_scope(self) -> tuple[str, ...]:
+        """What signals have before schema and table."""
+        return ()
 
 
 _OF_TLS = re.compile(r"\b(ssl|tls|certificate)\b|SSLError", re.IGNORECASE)
@@ -63,7 +90,7 @@ class Encrypted(DatabaseKind):
     """`sslmode` is the connector's own word for it. `sslrootcert` is a PEM file with the authorities that may have signed."""
 
     sslmode: str | None = None
-    sslrootcert: str | None = Field(default=None, pattern=r"^/[^\n]+$")
+    sslrootcert: AbsoluteFile | None = None
 
     HERE: ClassVar[str]
     """The mode for an address of this machine."""
@@ -72,11 +99,10 @@ class Encrypted(DatabaseKind):
     UNVERIFIED: ClassVar[tuple[str, str]]
     """Encrypted, whatever the certificate; and not encrypted."""
 
-    @model_validator(mode="after")
-    def _authority_is_asked(self) -> Encrypted:
+    def refusals(self) -> Iterator[str]:
+        """Authorities that nobody asks."""
         if self.sslrootcert and self.sslmode not in (None, *self.VERIFIED):
-            raise ValueError(f"sslrootcert does nothing with sslmode: {self.sslmode}; take one of them out")
-        return self
+            yield f"sslrootcert does nothing with sslmode: {self.sslmode}; take one of them out"
 
     def mode_at(self, host: str) -> str:
         """As declared, else by the address. Who names an authority wants it asked wherever the server is."""
@@ -101,18 +127,6 @@ class Encrypted(DatabaseKind):
         )
 
 
-class EncryptedBinlog(Encrypted):
-    """Java reads no PEM there: `truststore` is a keystore on the Connect worker with what `sslrootcert` has."""
-
-    truststore: str | None = Field(default=None, pattern=r"^/[^\n]+$")
-
-    @model_validator(mode="after")
-    def _both_read_theirs(self) -> EncryptedBinlog:
-        if self.truststore and not self.sslrootcert:
-            raise ValueError("truststore is for the connector alone: give sslrootcert too, the same authorities in PEM")
-        return self
-
-
 class Database(Encrypted):
     """Where the source database is. Host, port and user may be `{env: NAME}`. The password is a secret.
 
@@ -129,6 +143,7 @@ class Database(Encrypted):
     user: str | EnvRef
     password: SecretRef
     sslmode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] | None = None
+    sslrootcert: AbsoluteFile | None = None
 
     def name_refusal(self, name: str) -> str:
         """Its connector names tables in CREATE PUBLICATION, and takes a name with a quote at an end for one that is quoted.
@@ -140,10 +155,16 @@ class Database(Encrypted):
         return ""
 
 
+def _refusals_of_truststore(truststore: str | None, sslrootcert: str | None) -> Iterator[str]:
+    """Java reads no PEM there: `truststore` is a keystore on the Connect worker with what `sslrootcert` has."""
+    if truststore and not sslrootcert:
+        yield "truststore is for the connector alone: give sslrootcert too, the same authorities in PEM"
+
+
 _LONGEST = 64
 
 
-class MariaDb(EncryptedBinlog):
+class MariaDb(Encrypted):
     """Host, port and user may be `{env: NAME}`. The password is a secret.
 
     `sslmode: trust` encrypts and believes any certificate. `verify-ca` and `verify-full` do not. The server must write a
@@ -160,6 +181,13 @@ class MariaDb(EncryptedBinlog):
     user: str | EnvRef
     password: SecretRef
     sslmode: Literal["disable", "trust", "verify-ca", "verify-full"] | None = None
+    sslrootcert: AbsoluteFile | None = None
+    truststore: AbsoluteFile | None = None
+
+    def refusals(self) -> Iterator[str]:
+        """Authorities that nobody asks, or that the connector alone would ask."""
+        yield from super().refusals()
+        yield from _refusals_of_truststore(self.truststore, self.sslrootcert)
 
     def name_refusal(self, name: str) -> str:
         """What the server itself takes for no name (https://mariadb.com/kb/en/identifier-names/), and what Debezium unquotes.
@@ -177,7 +205,7 @@ class MariaDb(EncryptedBinlog):
         return ""
 
 
-class MySql(EncryptedBinlog):
+class MySql(Encrypted):
     """Host, port and user may be `{env: NAME}`. The password is a secret.
 
     `snapshot_locking: minimal` holds a global read lock while the schemas are read, so that the snapshot is of one moment.
@@ -195,8 +223,15 @@ class MySql(EncryptedBinlog):
     user: str | EnvRef
     password: SecretRef
     sslmode: Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"] | None = None
+    sslrootcert: AbsoluteFile | None = None
+    truststore: AbsoluteFile | None = None
     snapshot_locking: Literal["minimal", "extended", "none"] = "minimal"
     time_zone: str | None = None
+
+    def refusals(self) -> Iterator[str]:
+        """Authorities that nobody asks, or that the connector alone would ask."""
+        yield from super().refusals()
+        yield from _refusals_of_truststore(self.truststore, self.sslrootcert)
 
     @property
     def tells_snapshots(self) -> bool:
@@ -255,11 +290,10 @@ class Oracle(DatabaseKind):
     mining: Literal["online_catalog", "redo_log_catalog", "hybrid"] = "hybrid"
     lobs: bool = False
 
-    @model_validator(mode="after")
-    def _can_mine_lobs(self) -> Oracle:
+    def refusals(self) -> Iterator[str]:
+        """LOBs that Debezium would not read."""
         if self.lobs and self.mining == "hybrid":
-            raise ValueError("lobs: Debezium does not read them with mining: hybrid; choose online_catalog or redo_log_catalog")
-        return self
+            yield "lobs: Debezium does not read them with mining: hybrid; choose online_catalog or redo_log_catalog"
 
     @property
     def signal_scope(self) -> tuple[str, ...]:
@@ -301,9 +335,6 @@ class MongoDb(DatabaseKind):
 
     def encrypts(self, hosts: str) -> bool:
         """As declared, else unless all of them are addresses of this machine. Certificates are verified then."""
-        return not all(map(is_here, map(_without_port, hosts.split(",")))) if self.tls is None else self.tls
-
-
-def _without_port(host: str) -> str:
-    """An IPv6 address with a port is in brackets."""
-    return re.sub(r"(?<=\]):\d+$|^([^:]*):\d+$", r"\1", host.strip())
+        # An IPv6 address with a port is in brackets.
+        names = (re.sub(r"(?<=\]):\d+$|^([^:]*):\d+$", r"\1", host.strip()) for host in hosts.split(","))
+        return not all(map(is_here, names)) if self.tls is None else self.tls

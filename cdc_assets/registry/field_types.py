@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
 
 from spark.errors import quantity
-from spark.silver.column_ledger import OWN_PREFIX, is_own_name
 from spark.table.identifiers import double_quote
 
 SOURCE_NAME = r"[a-z][a-z0-9_]{0,39}"
@@ -20,46 +28,19 @@ TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 
 
 class Declared(BaseModel):
-    """Frozen, and an unknown key is an error: it is most likely a typo."""
+    """Frozen; an unknown key is an error, since it is most likely a typo. What no field alone can tell is said by `refusals`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    def refusals(self) -> Iterator[str]:
+        """Why the values do not go together, for whoever wrote the file. The first one becomes the error."""
+        yield from ()
 
-class DatabaseKind(Declared):
-    """Where a source database is. What its kind can do is in the table of kinds (cdc_assets.registry.kinds)."""
-
-    ADDRESS: ClassVar[tuple[str, ...]] = ("host", "port")
-    """The keys that say where it is, in order."""
-
-    kind: str
-
-    def key_refusal(self, keys: tuple[str, ...]) -> str:
-        """Why a table's rows cannot be known by these columns; empty where they can."""
-        return ""
-
-    def name_refusal(self, name: str) -> str:
-        """Why the server or Debezium's own SQL cannot name a table or schema called so; empty where they can."""
-        return ""
-
-    @property
-    def tells_snapshots(self) -> bool:
-        """Whether the server may tell which place of its log a snapshot sees, where its kind can."""
-        return True
-
-    @property
-    def topic_scope(self) -> tuple[str, ...]:
-        """What the connector's topics have before schema and table."""
-        return ()
-
-    @property
-    def signals_take_patterns(self) -> bool:
-        """Whether a signal names tables by a regular expression, whatever the connector has seen so far."""
-        return True
-
-    @property
-    def signal_scope(self) -> tuple[str, ...]:
-        """What signals have before schema and table."""
-        return ()
+    @model_validator(mode="after")
+    def _go_together(self) -> Declared:
+        for reason in self.refusals():
+            raise ValueError(reason)
+        return self
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -118,6 +99,17 @@ Rhythm = Annotated[
 ]
 
 
+def at_least(least: timedelta, key: str, why: str) -> AfterValidator:
+    """Refuse a duration below `least` at the field called `key`; `why` is the end of the sentence that its author is shown."""
+
+    def check(value: timedelta) -> timedelta:
+        if value < least:
+            raise ValueError(f"{key}: {format_duration(least)} at least: {why}")
+        return value
+
+    return AfterValidator(check)
+
+
 # Table names of a source database: parsing `schema.table`, with quotes where a part holds a dot.
 #
 # A name is taken literally, as it stands in the catalogue (no case folding): `public.City` is the table
@@ -162,14 +154,8 @@ def parse_table(text: str) -> TableId:
     return TableId(parts[0], parts[1])
 
 
-def refuse_own_names(names: Iterable[str]) -> None:
-    """Declared columns called as statements of ours call what stands beside them, or as silver's own.
-
-    Raises:
-        ValueError: there are some.
-    """
-    if taken := [name for name in names if is_own_name(name)]:
-        raise ValueError(f"columns {', '.join(taken)}: silver's own columns, and names that begin with {OWN_PREFIX}, are taken")
+TableName = Annotated[str, AfterValidator(lambda text: str(parse_table(text)))]
+"""`schema.table` in one spelling, since what is onboarded is looked for by its name."""
 
 
 def case_twins(names: Iterable[str]) -> Iterator[str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cdc_assets.registry.databases import Database, MariaDb, MongoDb, MySql, Oracle, SqlServer
-from cdc_assets.registry.field_types import DatabaseKind
+from cdc_assets.registry.databases import Database, DatabaseKind, MariaDb, MongoDb, MySql, Oracle, SqlServer
 from cdc_assets.registry.kinds import row_of
 
 MODELS: Mapping[str, type[DatabaseKind]] = {

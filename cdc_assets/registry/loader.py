@@ -26,14 +26,13 @@ from cdc_assets.registry.errors import RegistryError, RegistryFinding, plain_wor
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import DATABASES, KINDS
 from cdc_assets.registry.name_conflicts import Collision, find_collisions, find_unmirrored, find_unquotable
-from cdc_assets.registry.source_declaration import BaseSource, source_model
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import BaseSource, TopicSource, source_model
 
 Loc = tuple[int | str, ...]
 _DOORS = ("database", *(name for name in KINDS if name not in DATABASES))
 """What `kind:` of a file may be."""
-_UNION_MEMBERS = {"str", "int", "EnvRef", "SecretRef", "WorkerFile", "WorkerVariable"}
-"""What pydantic adds to a path."""
+_UNION_MEMBER = re.compile(r"^(str|int|EnvRef|SecretRef|WorkerFile|WorkerVariable)$|\[")
+"""What pydantic adds to a path, such as `function-after[_check_host(), str]`."""
 REMOVED = ".removed"
 """How the name of a registry file ends that `cdc remove` has put aside."""
 
@@ -133,14 +132,14 @@ def _parse_version(file: Path, _mtime: int, _size: int) -> Any:
         raise RegistryError([RegistryFinding(file, 1, "", "a source is a YAML mapping that starts with `source: name`")])
     if unbounded := _find_unbounded(document):
         raise RegistryError([RegistryFinding(file, None, "", unbounded)])
-    if broken := list(_find_broken_texts(document)):
-        raise RegistryError([RegistryFinding(file, _line_of(document, loc), _path_of(loc), message) for loc, message in broken])
+    broken = []
+    for loc, message in _find_broken_texts(document):
+        # Half characters as escapes, so that any terminal takes the path.
+        path = ".".join(map(str, loc)).encode("utf-8", "backslashreplace").decode()
+        broken.append(RegistryFinding(file, _line_of(document, loc), path, message))
+    if broken:
+        raise RegistryError(broken)
     return document
-
-
-def _path_of(loc: Loc) -> str:
-    """With half characters as escapes, so that any terminal takes it."""
-    return ".".join(map(str, loc)).encode("utf-8", "backslashreplace").decode()
 
 
 def _model(document: Any) -> type[BaseSource]:
@@ -159,35 +158,32 @@ def _explain(file: Path, document: Any, error: ValidationError) -> list[Registry
             continue  # what is wrong with its entries is told of each
         loc = _in_document(document, item["loc"])
         path = ".".join(str(key) for key in loc)
+        # Somebody may have written a password, or an address with one.
+        is_hidden = "password" in item["loc"] or "@" in str(item["input"])
         message = "must be {env: NAME}" if (item.get("ctx") or {}).get("class_name") == "EnvRef" else plain_words(item)
         if item["type"] == "union_tag_invalid" and loc == ("database",):
             loc, path = (*loc, "kind"), "database.kind"
             message = f"no such kind, got {item['input']['kind']!r}; accepted: {', '.join(DATABASES)}"
-        elif item["type"] not in ("missing", "extra_forbidden") and _may_be_shown(item["loc"], item["input"]):
-            # Before what is accepted instead.
+        elif item["type"] == "extra_forbidden":
+            owners = _models_at(_model(document), item["loc"][:-1])
+            if keys := sorted({key for owner in owners for key in owner.model_fields}):
+                message = f"{message}; accepted: {', '.join(keys)}"
+        elif item["type"] != "missing" and not (is_hidden or isinstance(item["input"], (dict, BaseModel))):
             fault, separator, values = message.partition("; accepted: ")
             message = f"{fault}, got {item['input']!r}{separator}{values}"
-        accepted = _keys_at(_model(document), item["loc"], item["type"])
-        if accepted:
-            message = f"{message}; accepted: {accepted}"
         findings.setdefault(f"{path}:{message}", RegistryFinding(file, _line_of(document, loc), path, message))
     return list(findings.values())
 
 
-def _may_be_shown(loc: Sequence[int | str], value: Any) -> bool:
-    """Not a whole mapping, and nothing where somebody has written a password, or an address with one."""
-    return not isinstance(value, (dict, BaseModel)) and "password" not in loc and "@" not in str(value)
-
-
 def _in_document(document: Any, loc: Sequence[int | str]) -> Loc:
-    """Drop what pydantic adds to a path for union members (`host.EnvRef.env` is `host.env` in the file)."""
+    # Without what pydantic adds for members of a union: `host.EnvRef.env` is `host.env` in the file.
     kept: list[int | str] = []
     node = document
     for position, key in enumerate(loc):
         last = position == len(loc) - 1
         if _holds(node, key):
             node = node[key]
-        elif not (last and isinstance(node, dict) and str(key) not in _UNION_MEMBERS):
+        elif not (last and isinstance(node, dict)) or _UNION_MEMBER.search(str(key)):
             continue
         kept.append(key)
     return tuple(kept)
@@ -234,17 +230,6 @@ def _finding(file: Path, collision: Collision) -> RegistryFinding:
     declared = _holds(document, block) and _holds(document[block], key)
     loc: Loc = ("tables", index, "name") if index is not None else (block, key) if declared else ("source",)
     return RegistryFinding(file, _line_of(document, loc), ".".join(map(str, loc)), collision.message)
-
-
-def _keys_at(model: type[BaseModel], loc: Sequence[int | str], error_type: str) -> str | None:
-    """The keys accepted beside an unknown one at `loc` of `model`.
-
-    Returns None for every other error type: pydantic's own message already lists literals and forms.
-    """
-    if error_type != "extra_forbidden":
-        return None
-    keys = sorted({key for owner in _models_at(model, loc[:-1]) for key in owner.model_fields})
-    return ", ".join(keys) if keys else None
 
 
 def _models_at(model: type[BaseModel], loc: Sequence[int | str]) -> Iterator[type[BaseModel]]:

@@ -100,7 +100,7 @@ def _places(source: BaseSource, case_blind: bool) -> Iterator[WriteTarget]:
 
 
 def _connectors(source: BaseSource) -> Iterator[tuple[str, str, str]]:
-    """By their cluster: a Connect cluster has each name once. A KafkaMirrorMaker2's is of all its sources."""
+    # A Connect cluster has each name once. The one of a KafkaMirrorMaker2 is of all its sources.
     if captured := source.captured:
         for name in _with_temporary(names.connector_name(captured)):
             yield "connector", name, f"core {name}"
@@ -132,7 +132,6 @@ def _with_temporary(name: str) -> tuple[str, str]:
 
 
 def _topics_of_connector(source: CapturedSource) -> Iterator[str]:
-    """What it writes besides the tables' own."""
     yield names.signal_topic(source)
     yield names.marker_topic(source)
     yield names.notification_topic(source)

@@ -107,16 +107,7 @@ CHECKS = frozenset(
     {
         *("connector_running", "events_flow", "preflight", "nothing_lost", "record_parity", "reconciled", "schema", "fresh"),
         *("quarantine_empty", "table_model", "history_reconciled", "manifest_parity", "topic_mirror", "mirror_bronze"),
-        *(
-            "bronze_fates",
-            "late_events",
-            "fresh",
-            "maintained",
-            "cuts_kept",
-            "drilled",
-            "windows_equal_batch",
-            "windows_equal_source",
-        ),
+        *("bronze_fates", "late_events", "maintained", "cuts_kept", "drilled", "windows_equal_batch", "windows_equal_source"),
     }
 )
 """Our checks, by name: any other one on an asset of ours is a user's."""
@@ -180,8 +171,8 @@ def kubernetes_name(name: str) -> str:
 
 
 def _connector(source: BaseSource, role: str) -> str:
-    """Strimzi calls a connector as its KafkaConnector, so the names of what git deploys are Kubernetes'."""
     name = f"{source.name}-{role}"
+    # Strimzi calls a connector as its KafkaConnector.
     return kubernetes_name(name) if source.managed_by == "gitops" else name
 
 
@@ -248,7 +239,7 @@ def temporary(name: str) -> str:
 
 def topic(source: BaseSource, table: Table) -> str:
     """The topic on the core cluster, or where an application fills it."""
-    return table.own_topic or topic_of(source, table.id)
+    return table.topic or topic_of(source, table.id)
 
 
 def topic_of(source: BaseSource, table: TableId) -> str:
@@ -315,11 +306,6 @@ def is_mirrored(source: BaseSource) -> bool:
     return source.mirrored
 
 
-def now_view(source: BaseSource, table: Table) -> str:
-    """The view of the table as it is now, in a schema NOW; `NOW_…` where there are no schemas."""
-    return f"{source.name}_{table_name(table)}"
-
-
 def sql_name(layer: str, source: BaseSource, table: Table | None = None) -> tuple[str, ...]:
     """`(silver, shop, orders)`, `(bronze, shop)`: what `cdc sql` calls the table `silver.shop.orders`."""
     return (layer, source.name) if table is None else (layer, source.name, table_name(table))
@@ -341,11 +327,6 @@ def catalog_name(parts: Sequence[str]) -> tuple[str, str]:
     return "_".join(before).lower(), last.lower()
 
 
-def windows_key(source: BaseSource, table: Table, windows: str) -> tuple[str, ...]:
-    """The asset of a table's windowed results."""
-    return asset_path("windows", source.name, windows_name(table, windows))
-
-
 def _topic_safe(name: str) -> str:
-    """Java counts a character beyond U+FFFF as two, so Debezium writes two underscores for it."""
-    return re.sub(r"[^A-Za-z0-9._-]", lambda found: "_" * (1 + (found[0] > "\uffff")), name)
+    # Java counts a character beyond U+FFFF as two, so Debezium writes two underscores for it.
+    return re.sub(r"[^A-Za-z0-9._-]", lambda match: "_" * (1 + (match[0] > "\uffff")), name)

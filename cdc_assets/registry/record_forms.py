@@ -7,6 +7,7 @@ there by reference.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Literal, TypedDict
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -60,11 +61,6 @@ class EventTime(Declared):
     field: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")
     form: Literal["iso", "seconds", "milliseconds", "microseconds"] = "iso"
 
-    @property
-    def told(self) -> str:
-        """As spark.specs.TopicRange has it."""
-        return f"{self.form}:{self.field}"
-
 
 _APICURIO = re.compile(r"(https?://.+)/apis/ccompat/v\d+/?")
 
@@ -92,13 +88,12 @@ class SchemaRegistry(Declared):
             _without_login(url)
         return url
 
-    @model_validator(mode="after")
-    def _has_a_whole_login(self) -> SchemaRegistry:
+    def refusals(self) -> Iterator[str]:
+        """Half a login, or two."""
         if (self.user is None) != (self.password is None):
-            raise ValueError("a login is a user and a password: declare both, or neither")
+            yield "a login is a user and a password: declare both, or neither"
         if self.user is not None and self.has_login_in_url:
-            raise ValueError("url: its login stands in user and password already")
-        return self
+            yield "url: its login stands in user and password already"
 
     @property
     def has_login_in_url(self) -> bool:
@@ -135,11 +130,6 @@ class SchemaRegistry(Declared):
 
 
 def _without_login(url: str) -> str:
-    """Without its login.
-
-    Raises:
-        ValueError: it is no http(s) address, or its login breaks it.
-    """
     if not re.match(r"https?://[^/]", url):
         raise ValueError("schema registry: its address is http://… or https://…")
     try:

@@ -11,7 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
+
+from cdc_assets.registry.field_types import Declared
 
 _REFERENCE = re.compile(r"\$\{[A-Za-z0-9_.-]+:[^${}]*\}")
 _TELLING = re.compile(
@@ -57,19 +59,15 @@ def tells_secret(key: str) -> bool:
     return bool(_TELLING.search(key))
 
 
-class EnvRef(BaseModel):
+class EnvRef(Declared):
     """A value taken from the environment (or from the running embedded stack) when it is needed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     env: str = Field(pattern=r"^[A-Z][A-Z0-9_]*$")
     default: str | None = None
 
 
-class WorkerFile(BaseModel):
+class WorkerFile(Declared):
     """A line `key=…` of a properties file on the Connect worker."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: str = Field(pattern=r"^/[A-Za-z0-9_./-]+$")
     key: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
@@ -80,10 +78,8 @@ class WorkerFile(BaseModel):
         return f"${{file:{self.file}:{self.key}}}"
 
 
-class WorkerVariable(BaseModel):
+class WorkerVariable(Declared):
     """A variable of the Connect worker's environment."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     env: str = Field(pattern=r"^[A-Z][A-Z0-9_]*$")
 
@@ -93,14 +89,12 @@ class WorkerVariable(BaseModel):
         return f"${{env:{self.env}}}"
 
 
-class SecretRef(BaseModel):
+class SecretRef(Declared):
     """The name of a secret. Its value is read where it is used, and never written down anywhere.
 
     `on_connect` says where the Connect worker finds it: `{file: /path, key: name}` or `{env: NAME}`. Without it, that is a file
     of the secret's name in the worker's folder of secrets. The worker's own providers must allow that path or name.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     secret: str = Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=128)
     on_connect: WorkerFile | WorkerVariable | None = None
@@ -142,27 +136,35 @@ def _takes_tls_away(key: str, value: str) -> bool:
     )
 
 
-def refuse_settings(place: str, settings: Mapping[str, str | None]) -> None:
-    """Settings that are declared at a place of their own, and secrets.
+def only_other(place: str) -> AfterValidator:
+    """Refuse settings at `place` (`capture.settings`) that are declared elsewhere, turn TLS off, or hold a secret in clear.
 
-    Raises:
-        ValueError: naming the setting, and where or how it is declared.
+    The error names the setting, and where or how it is declared.
     """
-    for key, value in settings.items():
-        at = _DECLARED_AT.get(key, "")
-        if at and (value is not None or key == "name"):
-            owner = "" if "." in at else f"{place.partition('.')[0]}."
-            raise ValueError(f"{place}.{key}: it is declared by {owner}{at}")
-        if value and _takes_tls_away(key, value):
-            raise ValueError(f"{place}.{key}: TLS is declared under database (sslmode), and {value} would take it away here")
-        if key in _FIXED:
-            raise ValueError(f"{place}.{key}: it is declared under database, and cannot be another one here")
-        if value and (foreign := foreign_placeholder(key, value)):
-            raise ValueError(
-                f"{place}.{key}: {foreign} is a placeholder, which Connect replaces: it may stand for a secret alone"
-            )
-        if value and tells_secret(key) and value != KEPT and not is_reference(value):
-            raise ValueError(
-                f"{place}.{key}: a secret's value is not written here; give ${{file:/path:key}} as the worker resolves it, or "
-                f"{KEPT}: as the running connector has it"
-            )
+
+    def check(settings: Mapping[str, str | None]) -> Mapping[str, str | None]:
+        for key, value in settings.items():
+            if reason := _refusal(place, key, value):
+                raise ValueError(f"{place}.{key}: {reason}")
+        return settings
+
+    return AfterValidator(check)
+
+
+def _refusal(place: str, key: str, value: str | None) -> str:
+    at = _DECLARED_AT.get(key, "")
+    if at and (value is not None or key == "name"):
+        owner = "" if "." in at else f"{place.partition('.')[0]}."
+        return f"it is declared by {owner}{at}"
+    if value and _takes_tls_away(key, value):
+        return f"TLS is declared under database (sslmode), and {value} would take it away here"
+    if key in _FIXED:
+        return "it is declared under database, and cannot be another one here"
+    if value and (foreign := foreign_placeholder(key, value)):
+        return f"{foreign} is a placeholder, which Connect replaces: it may stand for a secret alone"
+    if value and tells_secret(key) and value != KEPT and not is_reference(value):
+        return (
+            "a secret's value is not written here; give ${file:/path:key} as the worker resolves it, or "
+            f"{KEPT}: as the running connector has it"
+        )
+    return ""

@@ -51,7 +51,6 @@ def change_of(source: str, loaded: str, place: Path) -> str:
 
 @lru_cache(maxsize=64)
 def _digests(place: Path, _stamps: Stamps) -> dict[str, str]:
-    """Each declared source, and its digest."""
     return {source.name: digest(source) for source in (load_sources(place) if place.is_dir() else [load_source(place)])}
 
 
@@ -90,11 +89,6 @@ def sources_to_define() -> tuple[BaseSource, ...]:
 
 
 def _keep(folder: Path, kept: Path) -> Path:
-    """A valid copy of the folder's files, named by what they hold, and the newest from now on.
-
-    Raises:
-        RegistryError: a file has changed meanwhile and is broken now.
-    """
     kept.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=kept))
     try:
@@ -103,7 +97,7 @@ def _keep(folder: Path, kept: Path) -> Path:
             text = file.read_bytes()
             (draft / file.name).write_bytes(text)
             content.update(f"{file.name} {len(text)}\n".encode() + text)
-        load_sources(draft)
+        load_sources(draft)  # A file may have changed since the folder was found to be whole.
         copy = kept / content.hexdigest()[:16]
         if not copy.is_dir():
             draft.rename(copy)

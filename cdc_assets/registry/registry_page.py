@@ -17,14 +17,13 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from cdc_assets.registry.field_types import DatabaseKind, format_duration
+from cdc_assets.registry.databases import DatabaseKind
+from cdc_assets.registry.field_types import format_duration
 from cdc_assets.registry.kind_models import model_of
 from cdc_assets.registry.kinds import KINDS
 from cdc_assets.registry.references import EnvRef, SecretRef, WorkerFile, WorkerVariable
-from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
-from cdc_assets.registry.source_settings import TableBackup
-from cdc_assets.registry.table_declaration import DeclaredTable, Table
-from cdc_assets.registry.topic_source import TopicSource, TopicTable
+from cdc_assets.registry.source_declaration import BaseSource, CapturedSource, TopicSource
+from cdc_assets.registry.table_declaration import DeclaredTable, Table, TableBackup, TopicTable
 
 HEAD = """\
 # Registry
@@ -83,25 +82,23 @@ def markdown() -> str:
 
 
 def _section(title: str, model: type[BaseModel], parent: type[BaseModel] | None, titles: dict[type[BaseModel], str]) -> str:
-    own = {
-        name: field
-        for name, field in model.model_fields.items()
-        if parent is None or name not in parent.model_fields or field.annotation != parent.model_fields[name].annotation
-    }
+    rows_of_parent = {} if parent is None else {name: _row(name, field, titles) for name, field in parent.model_fields.items()}
     # The required keys come first.
-    keys = sorted(own, key=lambda name: not own[name].is_required())
-    rows = "".join(
-        f"| `{name}` | {_type(field.annotation, titles)} | {_default(field)} |\n"
-        for name, field in ((key, own[key]) for key in keys)
-    )
+    fields = sorted(model.model_fields.items(), key=lambda entry: not entry[1].is_required())
+    rows = "".join(row for name, field in fields if (row := _row(name, field, titles)) != rows_of_parent.get(name))
     beside = f"\nIt has all keys of [{titles[parent]}]({_anchor(titles[parent])}), and those below.\n" if parent else ""
     return f"\n## {title}\n\n{_prose(model)}{beside}\n| key | value | default |\n|---|---|---|\n{rows}"
+
+
+def _row(name: str, field: FieldInfo, titles: dict[type[BaseModel], str]) -> str:
+    return f"| `{name}` | {_type(field.annotation, titles)} | {_default(field)} |\n"
 
 
 def _prose(model: type[BaseModel]) -> str:
     # What a reader of the code needs, and a reader of the page does not.
     text = re.sub(r" See \w*Source.*", "", inspect.cleandoc(model.__doc__ or "").split("\n\n`captured`")[0])
-    text = _PAGE.sub(_link, text)
+    # Links to pages of docs, from the folder of this one.
+    text = _PAGE.sub(lambda page: f"[{page[2]}]({'../' if page[1] else ''}{page[1]}{page[2]})", text)
     # A sentence that begins a line with a key begins an item.
     items = re.sub(r"(?<=[.:)])\n(?=`)|(?<=\n\n)(?=`)", "\n\n* ", text)
     parts = [
@@ -109,11 +106,6 @@ def _prose(model: type[BaseModel]) -> str:
         for paragraph in re.split(r"\n\n+", items)
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _link(page: re.Match[str]) -> str:
-    """To a page of docs, from the folder of this one."""
-    return f"[{page[2]}]({'../' if page[1] else ''}{page[1]}{page[2]})"
 
 
 def _type(annotation: Any, titles: dict[type[BaseModel], str]) -> str:

@@ -10,34 +10,29 @@ from cdc_assets.registry.field_types import format_duration
 
 if TYPE_CHECKING:
     from cdc_assets.registry.source_declaration import BaseSource
-    from cdc_assets.registry.source_settings import Backup, Bronze, LedgerSettings, Maintenance, Topics
     from cdc_assets.registry.table_declaration import Table
 
 _DRILLS = 2
 """A drill that has failed is repeated by the next one, from the same backup."""
 
 
-def refuse_retention(
-    bronze: Bronze, topics: Topics, ledger: LedgerSettings, maintenance: Maintenance, backup: Backup | None
-) -> None:
-    """Records go from bronze only where the backup has them, and not while somebody counts or reads them again.
-
-    Raises:
-        ValueError: with both times, or what lacks.
-    """
-    if bronze.keep is None:
+def refusals_of_bronze(source: BaseSource) -> Iterator[str]:
+    """Records go from bronze only where the backup has them, and not while somebody counts or reads them again."""
+    keep = source.bronze.keep
+    if keep is None:
         return
-    if backup is None:
-        raise ValueError("bronze.keep: the source declares no backup, and what goes from bronze has to be in one")
+    if source.backup is None:
+        yield "bronze.keep: the source declares no backup, and what goes from bronze has to be in one"
+        return
     others = {
-        "topics.retention": topics.retention,
-        "ledger.allowed_lateness": ledger.allowed_lateness,
-        "maintenance.time_travel": maintenance.time_travel,
-        "backup.every": backup.every,
+        "topics.retention": source.topics.retention,
+        "ledger.allowed_lateness": source.ledger.allowed_lateness,
+        "maintenance.time_travel": source.maintenance.time_travel,
+        "backup.every": source.backup.every,
     }
     for name, other in others.items():
-        if bronze.keep <= other:
-            raise ValueError(f"bronze.keep: {bronze.keep} is not longer than {name}, {other}")
+        if keep <= other:
+            yield f"bronze.keep: {keep} is not longer than {name}, {other}"
 
 
 def backup_keep(source: BaseSource, table: Table) -> timedelta | None:
@@ -53,23 +48,19 @@ def keeps_all_for_history(source: BaseSource) -> list[Table]:
     return [table for table in source.tables if declared and table.history == "scd2" and table.backup is None]
 
 
-def refuse_backup_retention(source: BaseSource) -> None:
-    """What a restore, a drill, a topic or bronze may be asked for has to be in the backup.
-
-    Raises:
-        ValueError: with the time, the one that it is shorter than, and what to declare.
-    """
+def refusals_of_backup(source: BaseSource) -> Iterator[str]:
+    """What a restore, a drill, a topic or bronze may be asked for has to be in the backup: what is kept for a shorter time."""
     for table in source.tables:
         setting = "backup.keep" if table.backup is None else f"backup.keep of {table.name}"
         if table.backup is not None and source.backup is None:
-            raise ValueError(f"{setting}: the source declares no backup")
+            yield f"{setting}: the source declares no backup"
         if table.backup is not None and table.backup.keep is not None and table.history == "scd2":
-            raise ValueError(f"{setting}: a history has versions of every epoch, so its backup keeps all: take keep out")
+            yield f"{setting}: a history has versions of every epoch, so its backup keeps all: take keep out"
         keep = backup_keep(source, table)
         window, name = max((length, name) for name, length in _restore_window(source, table))
         if keep is not None and keep < window:
             least = format_duration(window)
-            raise ValueError(
+            yield (
                 f"{setting}: {format_duration(keep)} is shorter than the restore window, {least} ({name}); declare keep: {least} "
                 "or longer, then: cdc validate"
             )

@@ -32,6 +32,7 @@ SET_BY_STACK = frozenset(_WHAT) | {
     "CDC_HOME",
     "CDC_LAKE",
     "CDC_CONNECT_SECRETS",
+    "CDC_CONNECT_BOUND",
     "CDC_CORE_LOGIN",
     "CDC_LAKE_LOGIN",
     "CDC_POSTGRES_HOST",
@@ -44,6 +45,9 @@ SET_BY_STACK = frozenset(_WHAT) | {
     "STORAGE_EMULATOR_HOST",
 }
 """What every embedded stack writes into `stack.json`: of no other variable is starting it a help."""
+CONNECT_BOUND = "CDC_CONNECT_BOUND"
+"""The `producer.max.request.size` (bytes) of core workers that have the converters of stack.own_converters; unset: they lack
+them."""
 OF_TRACES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_SERVICE_NAME")
 """What the stack remembers of a collector; its headers hold a key."""
 JMX = "CDC_JMX"

@@ -6,43 +6,24 @@ are of.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from cdc_assets.registry.backup_store import DEFAULT_HOURS, BackupStore, check_hours
-from cdc_assets.registry.field_types import ConnectorName, Declared, Duration, Rhythm, TopicName, parse_table
-from cdc_assets.registry.kinds import Kind
+from cdc_assets.registry.field_types import ConnectorName, Declared, Duration, Rhythm, TableName, TopicName, at_least, parse_table
 from cdc_assets.registry.record_forms import SchemaRegistry, ValueForms
-from cdc_assets.registry.references import EnvRef, OtherSettings, refuse_settings
+from cdc_assets.registry.references import EnvRef, OtherSettings, only_other
 
-# Which core cluster a source's topics are on, and what MirrorMaker 2 does for it besides copying them into the lake's cluster.
-#
-# There may be several core clusters. What an operator's KafkaMirrorMaker2 does not take is refused.
 CORE, LAKE = "core", "lake"
-
-
-class OfCluster(Declared):
-    """A source, by the Kafka cluster that its topics are on."""
-
-    cluster: str = Field(
-        default=CORE,
-        pattern=r"^[a-z][a-z0-9_]{0,29}$",
-        description="The core cluster of its topics. One of another name has its own addresses (docs/how-to/core-clusters.md).",
-    )
-
-
-def refuse_cluster(cluster: str, managed_by: str, *, is_captured: bool) -> None:
-    """What cannot be there.
-
-    Raises:
-        ValueError: naming the key, and what to declare instead.
-    """
-    if is_captured and cluster == LAKE:
-        raise ValueError("cluster: lake is where the copies go; a connector writes to a core cluster")
-    if managed_by == "gitops" and cluster not in (CORE, LAKE):
-        raise ValueError(f"cluster: {cluster}: a deployment by git has one core cluster; leave it out, or managed_by: cdc")
+"""The Kafka cluster of a source's topics where no other one is named, and the one that they are copied to."""
+ROWS_EVERY = timedelta(days=1)
+"""How often all rows travel for a comparison that nobody has declared."""
+_LEAST_DRILL = timedelta(hours=1)
+_COUNTED_ANEW = "windows are counted anew for as long as a record may be redriven"
+_READ_TO_ITS_END = "a comparison or a long query reads the version that it began with"
 
 
 class Checkpoints(Declared):
@@ -71,10 +52,9 @@ class Mirror(Declared):
     """
 
     resource: Literal["mirrormaker2", "connector"] = "mirrormaker2"
-
     connector: ConnectorName | None = None
     alias: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,60}$")
-    settings: OtherSettings = Field(default_factory=dict)
+    settings: Annotated[OtherSettings, only_other("mirror.settings")] = Field(default_factory=dict)
     new_tables: Literal["together", "first"] = "together"
     checkpoints: Checkpoints | None = None
     heartbeats: Duration | None = None
@@ -82,34 +62,6 @@ class Mirror(Declared):
     def alias_of(self, cluster: str) -> str:
         """What it calls the core cluster of that name."""
         return self.alias or cluster
-
-    @field_validator("settings")
-    @classmethod
-    def _settings_are_not_declared_elsewhere(cls, value: OtherSettings) -> OtherSettings:
-        refuse_settings("mirror.settings", value)
-        return value
-
-
-def refuse_mirror(mirror: Mirror, managed_by: str) -> None:
-    """What its owner cannot deploy.
-
-    Raises:
-        ValueError: naming the key, and what to declare instead.
-    """
-    if managed_by == "cdc" and "resource" in mirror.model_fields_set:
-        raise ValueError("mirror.resource: says how git deploys the mirror; declare managed_by: gitops with it")
-    beside = [name for name in ("checkpoints", "heartbeats") if getattr(mirror, name) is not None]
-    if managed_by == "gitops" and mirror.resource == "mirrormaker2" and beside:
-        keys = ", ".join(f"mirror.{name}" for name in beside)
-        raise ValueError(f"{keys}: one KafkaMirrorMaker2 for all sources has none; declare mirror.resource: connector")
-    own = [name for name in ("connector", "alias", "settings", "new_tables") if name in mirror.model_fields_set]
-    if managed_by == "gitops" and mirror.resource == "mirrormaker2" and own:
-        keys = ", ".join(f"mirror.{name}" for name in own)
-        raise ValueError(f"{keys}: one KafkaMirrorMaker2 carries all sources; declare mirror.resource: connector")
-
-
-ROWS_EVERY = timedelta(days=1)
-"""How often all rows travel for a comparison that nobody has declared."""
 
 
 class Reconciliation(Declared):
@@ -134,43 +86,10 @@ class Reconciliation(Declared):
     max_rows: int = Field(default=100_000, ge=1)
     shares: int = Field(default=127, ge=1)
     standby: str | EnvRef | None = None
-    marker: str | None = None
-    signals: str | None = None
+    marker: TableName | None = None
+    signals: TableName | None = None
     every: Rhythm | None = None
     red_after: Duration = timedelta(hours=1)
-
-    @field_validator("marker", "signals")
-    @classmethod
-    def _is_a_table(cls, value: str | None) -> str | None:
-        if value is not None:
-            parse_table(value)
-        return value
-
-
-LEAST_KEPT, LEAST_TIME_TRAVEL, LEAST_DRILL = timedelta(days=30), timedelta(hours=1), timedelta(hours=1)
-LEAST_IN_BRONZE, LEAST_IN_QUARANTINE = timedelta(days=7), timedelta(days=1)
-
-
-def refuse_settings_of_lake(
-    ledger: LedgerSettings, topics: Topics, cuts: Cuts | None, kind: Kind, drill: DrillSettings | None, backup: Backup | None
-) -> None:
-    """Windows have to be kept for longer than the topics that they are counted from; cuts need a log that tells commits apart; a
-    drill needs a backup; a log is kept by a slot.
-
-    Raises:
-        ValueError: with both times, or the kind.
-    """
-    if drill is not None and backup is None:
-        raise ValueError("drill: the source declares no backup that could be restored")
-    if ledger.keep is not None and ledger.keep <= topics.retention:
-        raise ValueError(
-            f"ledger.keep: {ledger.keep} is not longer than topics.retention, {topics.retention}: topics are counted anew"
-        )
-    if backup is not None and backup.keep_log and not kind.has_slot:
-        raise ValueError(f"backup.keep_log: kind {kind.name} has no slot that keeps its log; PostgreSQL has")
-    if cuts is not None and not kind.has_commit_places:
-        able = "PostgreSQL, MariaDB and MySQL have"
-        raise ValueError(f"cuts: kind {kind.name} has no log whose commits are told apart here; {able}")
 
 
 class Capture(Declared):
@@ -204,18 +123,12 @@ class Capture(Declared):
     notifications: TopicName | None = None
     schema_history: TopicName | None = None
     unchanged_text: str | None = Field(default=None, min_length=1)
-    settings: OtherSettings = Field(default_factory=dict)
+    settings: Annotated[OtherSettings, only_other("capture.settings")] = Field(default_factory=dict)
 
     @field_validator("signals")
     @classmethod
     def _is_schema_and_table(cls, value: str | None) -> str | None:
         return value and str(parse_table(value))
-
-    @field_validator("settings")
-    @classmethod
-    def _settings_are_not_declared_elsewhere(cls, value: OtherSettings) -> OtherSettings:
-        refuse_settings("capture.settings", value)
-        return value
 
     @property
     def in_avro(self) -> bool:
@@ -268,19 +181,8 @@ class Backup(Declared):
     every: Duration = timedelta(minutes=1)
     keep: Duration | None = None
     keep_log: bool = False
-    hours: str = DEFAULT_HOURS
+    hours: Annotated[str, AfterValidator(check_hours)] = DEFAULT_HOURS
     values: Literal["text", "json"] = "text"
-
-    @field_validator("hours")
-    @classmethod
-    def _hours_sort(cls, value: str) -> str:
-        return check_hours(value)
-
-
-class TableBackup(Declared):
-    """What of a table's backup is not as `backup` of the source says. Without `keep` all of it stays."""
-
-    keep: Duration | None = None
 
 
 class Volumetry(Declared):
@@ -303,16 +205,7 @@ class LedgerSettings(Declared):
     early: bool = True
     allowed_lateness: Duration = timedelta(hours=1)
     late: Literal["warn", "fail", "accept"] = "warn"
-    keep: Duration | None = None
-
-    @field_validator("keep")
-    @classmethod
-    def _is_counted_anew_from(cls, value: timedelta | None) -> timedelta | None:
-        if value is not None and value < LEAST_KEPT:
-            raise ValueError(
-                f"keep: {LEAST_KEPT.days}d at least: windows are counted anew for as long as a record may be redriven"
-            )
-        return value
+    keep: Annotated[Duration, at_least(timedelta(days=30), "keep", _COUNTED_ANEW)] | None = None
 
 
 class Maintenance(Declared):
@@ -323,14 +216,7 @@ class Maintenance(Declared):
     """
 
     every: Duration = timedelta(hours=1)
-    time_travel: Duration = timedelta(days=2)
-
-    @field_validator("time_travel")
-    @classmethod
-    def _readers_come_to_their_end(cls, value: timedelta) -> timedelta:
-        if value < LEAST_TIME_TRAVEL:
-            raise ValueError("time_travel: 1h at least: a comparison or a long query reads the version that it began with")
-        return value
+    time_travel: Annotated[Duration, at_least(timedelta(hours=1), "time_travel", _READ_TO_ITS_END)] = timedelta(days=2)
 
 
 class Bronze(Declared):
@@ -341,14 +227,7 @@ class Bronze(Declared):
     `ledger.allowed_lateness`, `maintenance.time_travel` and `backup.every`.
     """
 
-    keep: Duration | None = None
-
-    @field_validator("keep")
-    @classmethod
-    def _late_events_find_theirs(cls, value: timedelta | None) -> timedelta | None:
-        if value is not None and value < LEAST_IN_BRONZE:
-            raise ValueError(f"keep: {LEAST_IN_BRONZE.days}d at least: a late event asks for all events of its table")
-        return value
+    keep: Annotated[Duration, at_least(timedelta(days=7), "keep", "a late event asks for all events of its table")] | None = None
 
 
 class Cuts(Declared):
@@ -360,11 +239,10 @@ class Cuts(Declared):
     every: Duration = timedelta(hours=1)
     keep: Duration = timedelta(days=7)
 
-    @model_validator(mode="after")
-    def _one_is_kept_until_the_next(self) -> Cuts:
+    def refusals(self) -> Iterator[str]:
+        """A time after which no cut would be left."""
         if self.keep < self.every:
-            raise ValueError(f"keep: {self.keep} is shorter than every, {self.every}: no cut would be kept until the next one")
-        return self
+            yield f"keep: {self.keep} is shorter than every, {self.every}: no cut would be kept until the next one"
 
 
 class DrillSettings(Declared):
@@ -374,20 +252,13 @@ class DrillSettings(Declared):
     late or last. Without it that is a quarter of `every`, and an hour at least.
     """
 
-    every: Duration
+    every: Annotated[Duration, at_least(_LEAST_DRILL, "every", "a drill restores and folds the whole backup")]
     tolerance: Duration | None = None
 
     @property
     def oldest(self) -> timedelta:
         """The age from which on the last drill is too old."""
-        return self.every + (max(self.every / 4, LEAST_DRILL) if self.tolerance is None else self.tolerance)
-
-    @field_validator("every")
-    @classmethod
-    def _is_a_whole_restore(cls, value: timedelta) -> timedelta:
-        if value < LEAST_DRILL:
-            raise ValueError("every: 1h at least: a drill restores and folds the whole backup")
-        return value
+        return self.every + (max(self.every / 4, _LEAST_DRILL) if self.tolerance is None else self.tolerance)
 
 
 class Freshness(Declared):
@@ -395,21 +266,3 @@ class Freshness(Declared):
 
     fail_after: Duration = timedelta(minutes=30)
     warn_after: Duration | None = None
-
-
-class Quarantine(Declared):
-    """How many records of a table may be in quarantine before the table stops. 0 stops it at the first one.
-
-    A record that was redriven leaves the quarantine `keep` after that, and without `keep` never. Open records and those that
-    were given up stay (docs/how-to/maintenance.md).
-    """
-
-    max_records: int = Field(default=1000, ge=0)
-    keep: Duration | None = None
-
-    @field_validator("keep")
-    @classmethod
-    def _is_seen_by_a_person(cls, value: timedelta | None) -> timedelta | None:
-        if value is not None and value < LEAST_IN_QUARANTINE:
-            raise ValueError(f"keep: {LEAST_IN_QUARANTINE.days}d at least: until then one sees what became of a record")
-        return value

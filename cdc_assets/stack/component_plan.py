@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from cdc_assets.registry import settings
 from cdc_assets.stack.component import Component, Site
 from cdc_assets.stack.components.connect_worker import ConnectWorker
 from cdc_assets.stack.components.dagster_services import WEBSERVER, DagsterCode, DagsterDaemon, DagsterWebserver
@@ -38,6 +39,7 @@ EXTERNAL = (
     "CDC_CORE_CONNECT_LOGIN_FILE",
     "CDC_LAKE_CONNECT_LOGIN_FILE",
     "CDC_CONNECT_SECRETS",
+    settings.CONNECT_BOUND,
     "CDC_SPARK_REMOTE",
     "CDC_SPARK_TOKEN_FILE",
     "CDC_DAGSTER_URL",
@@ -53,6 +55,7 @@ _KEYS = {
     "CDC_CORE_CONNECT_LOGIN_FILE": "CDC_CORE_CONNECT",
     "CDC_LAKE_CONNECT_LOGIN_FILE": "CDC_LAKE_CONNECT",
     "CDC_CONNECT_SECRETS": "CDC_CORE_CONNECT",
+    settings.CONNECT_BOUND: "CDC_CORE_CONNECT",
     "CDC_SPARK_TOKEN_FILE": "CDC_SPARK_REMOTE",
 }
 

@@ -15,8 +15,8 @@ from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.kinds import Kind, kind_of
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.source_declaration import BaseSource
-from cdc_assets.stack.avro_converter import PLUGIN as AVRO
 from cdc_assets.stack.home import Home, read_json, write_json
+from cdc_assets.stack.own_converters import NULL_KEEPING_AVRO
 from cdc_assets.stack.stack_errors import StackError
 from spark.table.lake_location import store_place
 
@@ -40,7 +40,7 @@ def plugins() -> tuple[str, ...]:
     declared = sorted({plugin for row in _kinds_of_databases() if (plugin := _plugin(row))} - {_ALWAYS})
     captures = [source.captured.capture for source in _sources() if source.captured]
     avro = any(capture.in_avro and capture.converter == "apicurio" for capture in captures)
-    return (_ALWAYS, *declared, *([AVRO] if avro else []))
+    return (_ALWAYS, *declared, *([NULL_KEEPING_AVRO.plugin] if avro else []))
 
 
 def _plugin(row: Kind) -> str | None:

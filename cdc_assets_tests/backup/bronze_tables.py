@@ -16,27 +16,10 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
+from spark.events.arrow_records import BRONZE_ARROW
 from spark.table.commit_metadata import TopicCommit, bronze_metadata, fold
 
 NOON = 1_795_262_400_000
-SCHEMA = pa.schema(
-    [
-        ("table", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("op", pa.string()),
-        ("position", pa.string()),
-        ("tx_id", pa.string()),
-        ("source_ts", pa.timestamp("us", "UTC")),
-        ("snapshot", pa.string()),
-        ("epoch", pa.int32()),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -106,7 +89,7 @@ class Bronze:
             }
             for r in records
         ]
-        arrow = pa.Table.from_pylist(rows, schema=SCHEMA)
+        arrow = pa.Table.from_pylist(rows, schema=BRONZE_ARROW)
         properties = CommitProperties(custom_metadata={"userMetadata": metadata}) if metadata else None
         write_deltalake(self.path, arrow, mode="append", commit_properties=properties)
 

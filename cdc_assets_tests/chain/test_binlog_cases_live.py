@@ -1,4 +1,4 @@
-"""Statements and sessions of the field's bug reports, through the chain of a MariaDB, one table each.
+"""Statements and sessions of the field's bug reports, through the chain of a MariaDB and of a MySQL, one table each.
 
 Each is right, or is refused or red by a text that names what mends it. That is done here to the letter, and then silver is what
 the server says, by values.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ import pytest
 from cdc_assets.defs.schema_and_fresh_checks import schema_result
 from cdc_assets_tests.support.live.binlog_chain import BinlogChain, binlog_chain
 from cdc_assets_tests.support.live.cdc import Lake
-from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
+from cdc_assets_tests.support.live.live_binlog import LiveBinlog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +31,7 @@ TABLES = {
     "remade": ("id int PRIMARY KEY, v varchar(9)", "(1, 'a'), (2, 'b')"),
     "ghosted": ("id int PRIMARY KEY, v varchar(9)", "(1, 'a'), (2, 'b')"),
     "rekeyed": ("id int NOT NULL, id2 int NOT NULL, v int, PRIMARY KEY (id)", "(1, 11, 1), (2, 12, 2)"),
-    "generated": ("id int PRIMARY KEY", "(1)"),
+    "computed": ("id int PRIMARY KEY", "(1)"),
     "floats": ("id int PRIMARY KEY", "(1)"),
     "times": ("id int PRIMARY KEY, t time(6)", "(1, '12:34:56.789012')"),
     "comments": ("id int PRIMARY KEY", "(1)"),
@@ -41,18 +42,30 @@ TABLES = {
     "versioned": ("id int PRIMARY KEY, n int", "(1, 1)"),
     "packed": ("id int PRIMARY KEY, v varchar(500)", "(1, 'a')"),
 }
-COMMENTS = (
-    "ALTER TABLE comments /*! ADD COLUMN c int */",
-    "ALTER TABLE comments ADD COLUMN d int /*M!100301 INVISIBLE */ AFTER id",
-)
+COMMENTS = {
+    "mariadb": (
+        "ALTER TABLE comments /*! ADD COLUMN c int */",
+        "ALTER TABLE comments ADD COLUMN d int /*M!100301 INVISIBLE */ AFTER id",
+    ),
+    "mysql": (
+        "ALTER TABLE comments /*!80000 ADD COLUMN c int */",
+        "ALTER TABLE comments ADD COLUMN d int /*!80023 INVISIBLE */ AFTER id",
+    ),
+}
 _COMMAND = re.compile(r"cdc (?:repair model|repair bronze|replay) [^;,()]+?(?= \(|[;,)]|\. |\s*$|$)", re.MULTILINE)
+
+
+on_both = pytest.mark.parametrize("ground", ["mariadb", "mysql"], indirect=True)
+on_mariadb = pytest.mark.parametrize("ground", ["mariadb"], indirect=True)
+on_mysql = pytest.mark.parametrize("ground", ["mysql"], indirect=True)
 
 
 @pytest.fixture(scope="module")
 def ground(
-    mariadb: LiveMariaDb, lake: Lake, remote: str, session: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, lake: Lake, remote: str, session: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BinlogChain]:
-    own = mariadb.renamed("casemariadb")
+    live: LiveBinlog = request.getfixturevalue(request.param)
+    own = live.renamed(f"case{request.param}")
     made = [f"CREATE TABLE {own.name}.{name} ({columns})" for name, (columns, _) in TABLES.items()]
     rows = [f"INSERT INTO {own.name}.{name} VALUES {row}" for name, (_, row) in TABLES.items()]
     own.server.execute(f"CREATE DATABASE {own.name}", *made, *rows)
@@ -68,7 +81,9 @@ def declare(ground: BinlogChain, **of_tables: dict[str, Any]) -> None:
     known = json.loads(ground.file.read_text())["tables"] if ground.file.exists() else []
     tables = known or [{"name": f"{ground.name}.{table}"} for table in TABLES]
     tables = [table | of_tables.get(table["name"].partition(".")[2], {}) for table in tables]
-    ground.declare(tables)
+    # MariaDB's is declared by itself.
+    signals = {"reconciliation": {"signals": f"cdc_assets.signal_{ground.name}"}} if ground.kind == "mysql" else {}
+    ground.declare(tables, **signals)
 
 
 def named(text: str) -> str:
@@ -108,6 +123,15 @@ def is_healed(ground: BinlogChain, table: str, kinds: set[str]) -> bool:
     return ground.is_equal(table)
 
 
+def held(ground: BinlogChain) -> str:
+    """Why a table is held, once that can be told: the connector stores its offset now and then."""
+    told, deadline = ground.carry(), time.monotonic() + 120
+    while "Mend: " not in told:
+        assert time.monotonic() < deadline, told
+        told = ground.append()
+    return told
+
+
 def compared_by(ground: BinlogChain, table: str, option: str) -> dict[str, Any]:
     (found,) = ground.cdc.json("reconcile", short(ground, table), option)
     return dict(found)
@@ -124,6 +148,7 @@ def loses_phantoms(ground: BinlogChain, table: str) -> bool:
     return ground.is_equal(table)
 
 
+@on_mariadb
 def test_another_number_of_the_server(ground: BinlogChain) -> None:
     """For a while: MariaDB's connector loses what was altered meanwhile when it starts, and would shift values."""
     ((before,),) = ground.own.server.query("SELECT @@global.server_id")
@@ -149,9 +174,10 @@ def test_another_number_of_the_server(ground: BinlogChain) -> None:
     assert ground.is_equal("sound")
 
 
+@on_mariadb
 def test_statements_in_executable_comments(ground: BinlogChain) -> None:
     """Debezium's parser leaves them out, and the connector stops at the next row."""
-    ground.play(*COMMENTS, "INSERT INTO comments (id, c, d) VALUES (2, 3, 4)")
+    ground.play(*COMMENTS[ground.kind], "INSERT INTO comments (id, c, d) VALUES (2, 3, 4)")
     told = ground.carry()
     assert "rows of table comments do not fit Debezium's model" in told
     assert run_named(ground, told) == f"cdc repair model {ground.connector}"
@@ -159,6 +185,35 @@ def test_statements_in_executable_comments(ground: BinlogChain) -> None:
     assert ground.is_equal("comments")
 
 
+@on_mariadb
+def test_a_start_under_another_number_of_the_server(ground: BinlogChain) -> None:
+    """The connector finds no definition that goes with the GTID of its offset."""
+    ((before,),) = ground.own.server.query("SELECT @@global.server_id")
+    ground.own.server.execute("SET GLOBAL server_id = 78")
+    try:
+        ground.play("INSERT INTO sound (id, v) VALUES (20, 'n')")
+        assert ground.carry() == ""
+        ground.cdc("restart", ground.connector)
+        ground.play("INSERT INTO sound (id, v) VALUES (21, 'o')")
+        told = ground.stands()
+        assert run_named(ground, told) == f"cdc repair model {ground.connector}"
+        assert ground.carry() == ""
+        assert ground.is_equal("sound")
+    finally:
+        ground.own.server.execute(f"SET GLOBAL server_id = {before}")
+    ground.play("INSERT INTO sound (id, v) VALUES (22, 'p')")
+    assert ground.carry() == ""
+    assert ground.is_equal("sound")
+
+
+@on_mysql
+def test_statements_in_comments_that_its_own_parser_reads(ground: BinlogChain) -> None:
+    ground.play(*COMMENTS[ground.kind], "INSERT INTO comments (id, c, d) VALUES (2, 3, 4)")
+    assert ground.carry() == ""
+    assert ground.is_equal("comments")
+
+
+@on_both
 def test_a_table_that_is_dropped_and_made_again(ground: BinlogChain) -> None:
     ground.play(
         "DROP TABLE remade",
@@ -171,6 +226,7 @@ def test_a_table_that_is_dropped_and_made_again(ground: BinlogChain) -> None:
     assert loses_phantoms(ground, "remade")
 
 
+@on_both
 def test_a_table_that_another_one_takes_the_place_of(ground: BinlogChain) -> None:
     """As gh-ost and pt-online-schema-change make a new column; of rows that nobody has changed no event tells its default."""
     ground.play(
@@ -185,6 +241,7 @@ def test_a_table_that_another_one_takes_the_place_of(ground: BinlogChain) -> Non
     assert is_healed(ground, "ghosted", {"differs"})
 
 
+@on_both
 def test_a_primary_key_of_another_column(ground: BinlogChain) -> None:
     ground.play(
         "ALTER TABLE rekeyed DROP PRIMARY KEY, ADD PRIMARY KEY (id2)",
@@ -198,42 +255,75 @@ def test_a_primary_key_of_another_column(ground: BinlogChain) -> None:
     assert ground.is_equal("rekeyed")
 
 
+@on_mysql
+def test_a_generated_column_that_its_owner_leaves_out(ground: BinlogChain) -> None:
+    """MySQL's connector reads the clause, and silver asks whether the column is wanted; the other tables go on."""
+    ground.play("ALTER TABLE computed ADD g int GENERATED ALWAYS AS (id * 2) STORED", "INSERT INTO computed (id) VALUES (2)")
+    told = ground.carry()
+    assert "computed: column 'g' has type integer: it is a generated column" in told
+    assert "leave the column out (except_column_list)" in told
+    declare(ground, computed={"except_column_list": ["g"]})
+    assert ground.carry() == ""
+    assert ground.is_equal("computed", "g")
+
+
+@on_mariadb
 def test_a_generated_column_that_is_added(ground: BinlogChain) -> None:
     """Debezium's grammar has no such clause, and the connector stands at the statement."""
-    ground.play("ALTER TABLE generated ADD g int GENERATED ALWAYS AS (id * 2) STORED", "INSERT INTO generated (id) VALUES (2)")
+    ground.play("ALTER TABLE computed ADD g int GENERATED ALWAYS AS (id * 2) STORED", "INSERT INTO computed (id) VALUES (2)")
     told = ground.carry()
-    assert "ALTER TABLE generated ADD g int" in told
+    assert "ALTER TABLE computed ADD g int" in told
     assert "except_column_list" in refused(ground, told)
-    declare(ground, generated={"except_column_list": ["g"]})
+    declare(ground, computed={"except_column_list": ["g"]})
     assert run_named(ground, told) == f"cdc repair model {ground.connector}"
     assert ground.carry() == ""
-    assert ground.is_equal("generated", "g")
+    assert ground.is_equal("computed", "g")
 
 
+@on_both
 def test_a_number_of_seven_digits_that_is_added(ground: BinlogChain) -> None:
     """The connector has no value of it while it streams; what the column may be read as is for its owner to say."""
     ground.play("ALTER TABLE floats ADD f FLOAT4", "INSERT INTO floats VALUES (2, 1.5)")
-    told = ground.carry()
+    told = held(ground)
     assert "f is read as float4 (of FLOAT4), and is float" in told
     assert "accept_inexact" in refused(ground, told)
     declare(ground, floats={"accept_inexact": ["f"]})
-    assert run_named(ground, ground.carry()) == f"cdc repair model {ground.name} {ground.name}__floats"
+    assert run_named(ground, held(ground)) == f"cdc repair model {ground.name} {ground.name}__floats"
     assert ground.carry() == ""
     assert ground.is_equal("floats")
 
 
+@on_mysql
+def test_lengths_of_time(ground: BinlogChain) -> None:
+    """A TIME of MySQL is taken for a time of day; what is none is set aside, and is a length once its owner says so."""
+    ground.play("INSERT INTO times VALUES (2, '-00:00:00.000001'), (3, '838:59:59')")
+    assert ground.carry() == ""
+    assert {difference["kind"] for difference in compared(ground, "times", code=1)["differences"]} == {"missing"}
+    records = ground.cdc.json("quarantine", "list", short(ground, "times").replace(".", "/"))
+    assert all("it does not fit the type" in record["message"] for record in records)
+    assert len(records) == 2
+    declare(ground, times={"columns": {"id": "integer not null", "t": "bigint"}, "keys": ["id"]})
+    ground.cdc("replay", ground.name, f"{ground.name}__times")
+    assert ground.carry() == ""
+    assert ground.in_silver("times", ["id", "t"]) == [(1, 45296789012), (2, -1), (3, 3020399000000)]
+    assert compared(ground, "times")["verdict"] == "equal"
+
+
+@on_mariadb
 def test_times_below_zero_and_above_a_day(ground: BinlogChain) -> None:
     ground.play("INSERT INTO times VALUES (2, '-00:00:00.000001'), (3, '838:59:59')")
     assert ground.carry() == ""
     assert compared(ground, "times")["verdict"] == "equal"
 
 
+@on_both
 def test_the_year_zero(ground: BinlogChain) -> None:
     ground.play("INSERT INTO years VALUES (2, 0), (3, 1901), (4, 2155)", "UPDATE years SET y = 0 WHERE id = 1")
     assert ground.carry() == ""
     assert ground.is_equal("years")
 
 
+@on_both
 def test_transactions_of_two_phases(ground: BinlogChain) -> None:
     """What is prepared is sent at once; of a rollback no event tells."""
     ground.play("XA START 'a'", "INSERT INTO prepared VALUES (2)", "XA END 'a'", "XA PREPARE 'a'", "XA COMMIT 'a'")
@@ -245,6 +335,7 @@ def test_transactions_of_two_phases(ground: BinlogChain) -> None:
     assert loses_phantoms(ground, "prepared")
 
 
+@on_both
 def test_a_table_that_is_made_while_the_connector_runs(ground: BinlogChain) -> None:
     """By words that the connector reads otherwise; onboarding asks the server."""
     ground.play(
@@ -257,6 +348,7 @@ def test_a_table_that_is_made_while_the_connector_runs(ground: BinlogChain) -> N
     assert ground.is_equal("late")
 
 
+@on_both
 def test_a_table_that_the_binlog_does_not_tell_of(ground: BinlogChain) -> None:
     """Nobody declares it, so its rows harm nobody; onboarding asks the server for its definition."""
     unseen = "CREATE TABLE unseen (id int PRIMARY KEY, v varchar(9) CHARACTER SET latin1)"
@@ -268,6 +360,7 @@ def test_a_table_that_the_binlog_does_not_tell_of(ground: BinlogChain) -> None:
     assert ground.is_equal("unseen")
 
 
+@on_both
 def test_a_declared_table_that_is_made_again_without_the_binlog(ground: BinlogChain) -> None:
     """Debezium has let go of its model, and meets rows that it has none for."""
     ground.play(
@@ -284,6 +377,7 @@ def test_a_declared_table_that_is_made_again_without_the_binlog(ground: BinlogCh
     assert ground.is_equal("sound")
 
 
+@on_both
 def test_a_column_that_the_binlog_does_not_tell_of(ground: BinlogChain) -> None:
     """Its rows have more columns than the model, and the connector stops."""
     ground.play("SET sql_log_bin = 0", "ALTER TABLE added ADD n int", "SET sql_log_bin = 1", "INSERT INTO added VALUES (2, 5)")
@@ -296,6 +390,7 @@ def test_a_column_that_the_binlog_does_not_tell_of(ground: BinlogChain) -> None:
     assert ground.is_equal("sound")
 
 
+@on_mariadb
 def test_versions_of_rows(ground: BinlogChain) -> None:
     """MariaDB's own history, which neither grammar nor model has: refused, and what is altered so is altered back."""
     ground.play(
@@ -316,6 +411,7 @@ def test_versions_of_rows(ground: BinlogChain) -> None:
     assert ground.is_equal("sound")
 
 
+@on_mariadb
 def test_columns_that_the_server_compresses(ground: BinlogChain) -> None:
     """In a database that nobody captures, then in a captured table: the client reads no row of such a table."""
     ground.own.server.execute(

@@ -10,8 +10,7 @@ from rich.console import Console
 
 from cdc_assets.cli.main_job import CheckOutcome, line_of, print_table, verdicts_of
 from cdc_assets.cli.verdict_lines import is_red
-from cdc_assets.registry.source_declaration import Source
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import Source, TopicSource
 
 SOURCE = Source.model_validate(
     {

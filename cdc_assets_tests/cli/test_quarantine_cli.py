@@ -32,6 +32,7 @@ def record(offset: int, error_class: str, **more: Any) -> dict[str, Any]:
     facts = {"topic": "core.shop.public.orders", "partition": 0, "offset": offset, "position": f"p{offset}", "op": "u"}
     facts |= {"row_key": f'{{"id":{offset % 2}}}', "error_class": error_class, "column": "n", "message": "does not fit"}
     facts |= {
+        "epoch": 0,
         "schema_id": None,
         "first_seen": SEEN,
         "key": b'{"id":1}',
@@ -60,7 +61,14 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _kinds() -> dict[str, pa.DataType]:
-    kinds = {"partition": pa.int32(), "offset": pa.int64(), "schema_id": pa.int32(), "key": pa.binary(), "value": pa.binary()}
+    kinds = {
+        "partition": pa.int32(),
+        "epoch": pa.int32(),
+        "offset": pa.int64(),
+        "schema_id": pa.int32(),
+        "key": pa.binary(),
+        "value": pa.binary(),
+    }
     return {name: kinds.get(name, pa.string()) for name in record(0, "value")}
 
 
@@ -143,6 +151,20 @@ def test_the_check_counts_what_is_open(lake: Path) -> None:
     assert text == "3 records in quarantine since 2026-11-21 09:00, 1 row in doubt: cdc quarantine list shop/orders"
     assert (figures["cdc/quarantined"], figures["cdc/records_of_unknown_rows"]) == (3, 1)
     assert quarantine_evidence(source, lines, quarantine_records(str(lake), source, lines))[0]
+
+
+def test_records_from_before_the_table_was_read_again_are_settled(lake: Path) -> None:
+    """An epoch begins with the whole table. A later event of the same epoch leaves its record to a person."""
+    poison(lake, offset=8, superseded_by="0000.0000000002")
+    poison(lake, offset=9, superseded_by="0001.")
+    poison(lake, offset=10, superseded_by="000a.0000000002", epoch=10)
+    assert [row["offset"] for row in json.loads(ask("list", "-o", "json"))] == [1, 3, 5, 8, 10]
+    assert {9: "read again"}.items() <= {
+        row["offset"]: row["state"] for row in json.loads(ask("list", "--all", "-o", "json"))
+    }.items()
+    (source,) = load_sources(lake.parent / "sources")
+    _, _, figures = quarantine_evidence(source, source.tables[0], quarantine_records(str(lake), source, source.tables[0]))
+    assert figures["cdc/quarantined"] == 5
 
 
 def test_what_was_given_up_is_told_by_runs_of_offsets(lake: Path) -> None:

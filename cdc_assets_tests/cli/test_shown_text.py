@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from cdc_assets.cli.cdc_command import GuardedTerminal, guard_terminal
 from cdc_assets.cli.output_formats import Format, print_document, print_rows
-from cdc_assets.deploy.alert_channels import _for_slack
+from cdc_assets.deploy import alert_channels
+from cdc_assets.deploy.alert_channels import Alert, Slack
 from cdc_assets.registry.display_text import (
     in_markdown,
     lines_in_markdown,
@@ -127,5 +128,9 @@ def test_each_description_is_read_back_as_it_was_said(text: str) -> None:
     assert prose_of_markdown(prose_in_markdown(text)) == text
 
 
-def test_slack_gets_no_mention_and_no_link() -> None:
-    assert _for_slack("<!channel> & <http://evil|cdc repair>") == "&lt;!channel&gt; &amp; &lt;http://evil|cdc repair&gt;"
+def test_slack_gets_no_mention_and_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    monkeypatch.setattr(alert_channels, "_post", lambda name, url, body: texts.append(body["text"]))
+    channel = Slack(kind="slack", name="ops", url="http://127.0.0.1:1")
+    channel.send([Alert("red", "<!channel> & <http://evil|cdc repair>", 'it\'s "x"')])
+    assert texts == ['RED &lt;!channel&gt; &amp; &lt;http://evil|cdc repair&gt;: it\'s "x"']

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cdc_assets.clients.databases.binlog_unsent import UnsentReader
+from cdc_assets.clients.databases.binlog_unsent import SAME_PLACE, UnsentReader
 from cdc_assets.registry.field_types import TableId
 
 T, P = TableId("x", "t"), TableId("x", "p")
@@ -51,6 +51,22 @@ MYSQL: Sequence[Told] = [
     (14000, "Table_map", 14000, "table_id: 123 (x.t)"),
     (14000, "Update_rows_partial", 14000, "table_id: 123 flags: STMT_END_F USE_SQL_FOREIGN_KEY_F"),
 ]
+PACKED: Sequence[Told] = [
+    (15000, "Transaction_payload", 15200, "compression='ZSTD', decompressed_size=628 bytes"),
+    (15200, "Table_map", 15200, "table_id: 123 (x.t)"),
+    (15200, "Write_rows", 15200, "table_id: 123 flags: STMT_END_F"),
+    (15200, "Table_map", 15200, "table_id: 124 (x.p)"),
+    (15200, "Write_rows", 15200, "table_id: 124"),
+    (15200, "Write_rows", 15200, "table_id: 124"),
+    (15200, "Write_rows", 15200, "table_id: 124 flags: STMT_END_F"),
+    (15200, "Xid", 15200, "COMMIT /* xid=99 */"),
+    (15400, "Transaction_payload", 15600, "compression='ZSTD', decompressed_size=628 bytes"),
+    (15600, "Table_map", 15600, "table_id: 123 (x.t)"),
+    (15600, "Write_rows", 15600, "table_id: 123 flags: STMT_END_F"),
+    (15700, "Table_map", 15800, "table_id: 123 (x.t)"),
+    (15800, "Write_rows", 15900, "table_id: 123"),
+    (15900, "Write_rows", 16000, "table_id: 123 flags: STMT_END_F"),
+]
 
 
 def found(events: Sequence[Told]) -> list[tuple[str, int, str, str]]:
@@ -75,6 +91,10 @@ def test_mysql_tells_each_kind_and_the_place_of_a_compressed_transaction() -> No
         ("x.t", 13674, "Update_rows_partial", "UPDATE x.t SET j=JSON_SET(j,'$.a',2)"),
         ("x.t", 13837, "Update_rows_partial", ""),
     ]
+
+
+def test_a_second_event_of_a_table_in_a_compressed_transaction_is_told_once() -> None:
+    assert found(PACKED) == [("x.p", 15000, SAME_PLACE, "")]
 
 
 def test_events_come_in_pages() -> None:

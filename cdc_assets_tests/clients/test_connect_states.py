@@ -23,7 +23,8 @@ Caused by: com.github.shyiko.mysql.binlog.network.ServerException: Could not fin
         (
             TRACE,
             f"{STOPS}; caused by com.github.shyiko.mysql.binlog.network.ServerException: "
-            "Could not find GTID state, password=[hidden]",
+            "Could not find GTID state, password=[hidden]. The server's log does not go on where it was read. "
+            "Mend: cdc repair source shop-capture",
         ),
         (
             "org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception from producer send callback\n"
@@ -32,6 +33,19 @@ Caused by: com.github.shyiko.mysql.binlog.network.ServerException: Could not fin
             "a record has 16000602 bytes, and its producer sends 10485760 at most (max.request.size): a restart meets it again. "
             "The worker's log names its topic (failed to send record to); let it send more: "
             "docs/how-to/repair.md#a-row-that-is-too-large-for-kafka",
+        ),
+        (
+            "io.debezium.DebeziumException: The connector is trying to read change stream starting at SourceInfo [gtid=a:9], but "
+            "this is no longer available on the server. Reconfigure the connector to use a snapshot mode when needed.",
+            "io.debezium.DebeziumException: The connector is trying to read change stream starting at SourceInfo [gtid=a:9], but "
+            "this is no longer available on the server. Reconfigure the connector to use a snapshot mode when needed. The "
+            "server's log does not go on where it was read. Mend: cdc repair source shop-capture",
+        ),
+        (
+            "io.debezium.DebeziumException: The db history topic is missing. You may attempt to recover it by reconfiguring the "
+            "connector to recovery.\n\tat Frame",
+            "Debezium has no definition of its tables that goes with its offset's GTID: another server id wrote it. Mend: cdc "
+            "repair model shop-capture, which writes them down again",
         ),
         ("org.example.Boom: no route\n\tat Frame", "org.example.Boom: no route"),
         ("a: b\nCaused by: b", "a: b"),

@@ -17,7 +17,7 @@ from cdc_assets.clients.kafka import Record, TopicState
 from cdc_assets.clients.topic_messages import READERS, RowChange, Told, UnreadableRecordError
 from cdc_assets.clients.topic_rows import TopicFold, UnfitValueError, reader, value
 from cdc_assets.registry.errors import DatabaseError
-from cdc_assets.registry.topic_source import TopicTable
+from cdc_assets.registry.table_declaration import TopicTable
 from cdc_assets_tests.support.lake.avro import framed, registry
 from cdc_assets_tests.support.values.avro_events import COLUMNS as AVRO_COLUMNS
 from cdc_assets_tests.support.values.avro_events import KEY, NEW, OLD, ROW, TEXTS, event

@@ -300,13 +300,17 @@ def test_the_page_says_what_is_done() -> None:
         ("bit(12)", "bit(12)"),
         ("enum('a','it''s (b)')", "text"),
         ("varbinary(20)", "bytea"),
-        ("year", "integer"),
+        ("year", "year"),
         ("json", "json"),
     ],
 )
 def test_mysql(written: str, told: str) -> None:
     assert mysql.translate(written) == (told, "")
     assert lake_type(Column("c", told)).name
+
+
+def test_a_year_of_mysql_is_read_as_its_client_counts() -> None:
+    assert lake_type(Column("y", mysql.translate("year")[0])).form == "year"
 
 
 def test_mysql_says_what_is_lost_and_what_is_generated() -> None:

@@ -13,10 +13,10 @@ from cdc_assets.defs.check_results import check_result, runbook
 from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.registry import names
 from cdc_assets.registry.loader import load_sources
-from cdc_assets.registry.row_rules import WindowedResults
 from cdc_assets.registry.settings import sources_folder
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.source_settings import Cuts, DrillSettings
+from cdc_assets.registry.table_declaration import WindowedResults
 from cdc_assets_tests.support.declared_mariadb import GOOD, loaded
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "checks.md"

@@ -17,7 +17,7 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.defs.jobs_on_demand import build_replay_job
 from cdc_assets.reading.silver_now import find_source
 from cdc_assets.registry import names
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import TopicSource
 from cdc_assets_tests.support.declared import declare_source
 from spark.upkeep import replay_job
 from spark.upkeep.replay_spec import Difference, Prepared, ReplaySpec, Swapped

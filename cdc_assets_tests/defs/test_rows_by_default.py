@@ -24,8 +24,7 @@ from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.proof import comparison_choice, two_step_comparison
 from cdc_assets.proof.comparison_at_cut import ComparisonMethod, ComparisonScope
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
-from cdc_assets.registry.source_declaration import BaseSource, Source
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import BaseSource, Source, TopicSource
 from cdc_assets_tests.support.declared import declare
 from cdc_assets_tests.support.row_servers import SERVERS, source_of
 

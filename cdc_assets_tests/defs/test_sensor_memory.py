@@ -16,7 +16,7 @@ from cdc_assets.clients.kafka import TopicState
 from cdc_assets.clients.restored_topics import LakeKafka
 from cdc_assets.defs.offsets_sensor import build_offsets_sensor
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import TopicSource
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
 
 TABLES, WARM, TICKS = [f"kept{number:02}" for number in range(40)], 10, 40

@@ -10,7 +10,7 @@ import pytest
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.rhythms import build_rows_job, build_volumetry_job
 from cdc_assets.defs.source_chain import build_source_defs
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import TopicSource
 
 SOURCE: dict[str, Any] = {
     "source": "feeds",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cdc_assets.deploy.manifest import Deployment
-from cdc_assets.registry.source_declaration import BaseSource, Source, UnaskedSource
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import BaseSource, Source, TopicSource, UnaskedSource
 
 CANARY = "canary-9a41"
 

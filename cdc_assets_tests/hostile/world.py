@@ -15,13 +15,14 @@ from cdc_assets.capture.preflight.table_models import why_held
 from cdc_assets.capture.source_columns import catalogue_of
 from cdc_assets.chain.bronze_append import append, look
 from cdc_assets.chain.fold_specs import history_spec, silver_spec
+from cdc_assets.chain.quarantine import quarantine_records
 from cdc_assets.clients.databases.catalogue import CatalogueTable
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
 from cdc_assets.registry.field_types import TableId, parse_table
 from cdc_assets.registry.table_declaration import Table
 from cdc_assets_tests.hostile.command import reconcile
-from cdc_assets_tests.support.lake.delta_reader import Rows, difference, read
+from cdc_assets_tests.support.lake.delta_reader import Rows, difference
 from cdc_assets_tests.support.live.small_chain import SmallChain
 from spark.silver import fold_job as silver
 from spark.silver import history_job as history
@@ -79,10 +80,8 @@ class HostileChain(SmallChain):
         return {name: [str(row)[:1500] for row in rows[:3]] for name, rows in found.items() if rows}
 
     def open_records(self, table: Table) -> list[dict[str, Any]]:
-        """Those of a table in quarantine that were neither re-driven nor dropped, without their bytes."""
-        path = names.quarantine_path(str(self.root), self.source, table)
-        open_ = read(path, "redriven_at IS NULL AND dropped_at IS NULL") if Path(path, "_delta_log").exists() else []
-        return [{name: value for name, value in row.items() if name not in ("key", "value")} for row in open_]
+        """Those of a table that `cdc quarantine list` shows, without their bytes."""
+        return [record.facts for record in quarantine_records(str(self.root), self.source, table)]
 
     def not_equal(self, **options: Any) -> dict[str, Any]:
         """What reconcile says of tables that are not equal, or of which a column is not compared that none has accepted."""

@@ -26,7 +26,7 @@ COMMANDS = {getattr(verb.load(name), "__name__", name) for name, verb in COMMAND
 """Functions that are verbs of `cdc`."""
 CLASSES = {*(model.__name__ for model in MODELS.values()), "Source", "UnaskedSource", "TopicSource"}
 """Who asks whether something is one of these decides by its kind."""
-NOUNS = {"accepted_values", "declared_connectors", "_failed_steps", "locked_wheels", "unsigned_bigint"}
+NOUNS = {"accepted_values", "declared_connectors", "_failed_steps", "unsigned_bigint"}
 """Functions that answer; the participle belongs to their noun."""
 IRREGULAR = frozenset(
     [
@@ -108,7 +108,7 @@ def test_files_and_functions_are_short() -> None:
 
 
 def test_all_that_is_shipped_can_be_read() -> None:
-    """What must be compiled is, where it is needed (cdc_assets.stack.avro_converter)."""
+    """What must be compiled is, where it is needed (cdc_assets.stack.own_converters)."""
     files = [file for folder in ("cdc_assets", "spark") for file in (ROOT / folder).rglob("*") if file.is_file()]
     shipped = [file for file in files if "__pycache__" not in file.parts]
     assert len(shipped) > len(trees())

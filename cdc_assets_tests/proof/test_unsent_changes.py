@@ -12,7 +12,8 @@ from cdc_assets.clients.connector_states import ConnectorStatus
 from cdc_assets.clients.databases.binlog import BinlogPosition
 from cdc_assets.clients.databases.binlog_activity import UnsentScan
 from cdc_assets.clients.databases.binlog_events import GAPS
-from cdc_assets.clients.databases.binlog_unsent import UnsentChange
+from cdc_assets.clients.databases.binlog_unsent import SAME_PLACE, UnsentChange
+from cdc_assets.clients.databases.catalogue import CatalogueTable
 from cdc_assets.defs.capture_checks import LogReading, newest_baseline, of_flow, severity_of, with_unsent
 from cdc_assets.proof.capture_flow import Flow
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, TableResult
@@ -67,6 +68,9 @@ class Log:
     def unsent_changes(self, ids: list[TableId], since: BinlogPosition, until: BinlogPosition) -> UnsentScan:
         return UnsentScan([c for c in self.changes if since <= c.at < until and c.table in ids], until, self.unread)
 
+    def tables_in_own_types(self, ids: list[TableId]) -> dict[TableId, CatalogueTable]:
+        return {id_: CatalogueTable(id_, (), ("id",) if id_ == T else ()) for id_ in ids}
+
     def changes_with_gaps(self, ids: list[TableId], since: BinlogPosition) -> list[UnsentChange]:
         return [c for c in self.gaps if c.at >= since]
 
@@ -95,6 +99,23 @@ def test_a_change_is_told_with_place_time_statement_and_mend(source: Any) -> Non
         "DELETE FROM x.t. Red until all its rows were compared behind that place: cdc reconcile --heal shop.x__t (rows that "
         "the source has no more: cdc repair bronze shop x__t --anew, then cdc reconcile shop.x__t)"
     }
+
+
+def test_rows_at_one_place_are_told_of_a_table_without_a_key_alone(source: Any) -> None:
+    log = Log(change(700, SAME_PLACE), change(700, SAME_PLACE, U), end=900)
+    assert look(log, source, {"file": "binlog.000001", "position": 400}) == {
+        "x.u": "1 transaction whose row events have one place (binlog_transaction_compression), so that rows may be missing, "
+        "since it has no key: binlog.000001:700 (2026-11-30 00:03:28 UTC), second row event of a compressed transaction: DELETE "
+        "FROM x.u. Red until all its rows were compared behind that place: cdc reconcile shop.x__u. Where rows are missing, have "
+        "the source read again while nobody writes: cdc stop shop-capture; cdc offsets reset shop-capture; "
+        "cdc resume shop-capture"
+    }
+
+
+def test_declared_keys_are_keys(tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").write_text(SOURCE.replace("{name: x.u}", "{name: x.u, keys: [v]}"))
+    log = Log(change(700, SAME_PLACE, U), end=900)
+    assert look(log, load_source(tmp_path / "shop.yaml"), {"file": "binlog.000001", "position": 400}) == {}
 
 
 def test_the_first_look_without_a_check_before_begins_at_the_end(source: Any) -> None:

@@ -15,7 +15,7 @@ from cdc_assets.backup.backup_copy import BatchForm, backup_table
 from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets_tests.backup.bronze_tables import topic_of
-from spark.bronze.part_files import SCHEMA
+from spark.events.arrow_records import BRONZE_ARROW
 from spark.table.commit_metadata import Committed, TopicCommit, bronze_metadata, fold
 from spark.table.delta_rs import open_delta
 from spark.table.topic_commits import CommittedTopic
@@ -89,7 +89,7 @@ class Original:
         )
         whole = [{**each, "table": table, "topic": topic, "epoch": epoch} for each in records]
         told = CommitProperties(custom_metadata={"userMetadata": bronze_metadata(str(uuid.uuid4()), committed, {topic: share})})
-        write_deltalake(self.path, pa.Table.from_pylist(whole, schema=SCHEMA), mode="append", commit_properties=told)
+        write_deltalake(self.path, pa.Table.from_pylist(whole, schema=BRONZE_ARROW), mode="append", commit_properties=told)
 
     def committed(self) -> Committed:
         return committed_of(self.path)
@@ -119,7 +119,11 @@ def without_sums(state: CommittedTopic) -> CommittedTopic:
 def held(path: str, *tables: str) -> list[dict[str, Any]]:
     """All rows of these tables, read by delta-rs."""
     found = open_delta(path).to_pyarrow_table(filters=[("table", "in", list(tables))])
-    return found.select(SCHEMA.names).sort_by([(n, "ascending") for n in ("table", "epoch", "partition", "offset")]).to_pylist()
+    return (
+        found.select(BRONZE_ARROW.names)
+        .sort_by([(n, "ascending") for n in ("table", "epoch", "partition", "offset")])
+        .to_pylist()
+    )
 
 
 def quietly(_: str) -> None:

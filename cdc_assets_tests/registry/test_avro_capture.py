@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets.capture.connectors.config_difference import find_differing_keys
 from cdc_assets.capture.connectors.declared_connectors import capture_config
-from cdc_assets.capture.connectors.record_converters import refuse_other_form
+from cdc_assets.capture.connectors.record_converters import class_of_converter, refuse_other_form
 from cdc_assets.registry.errors import ConnectError, MissingSecretError, RegistryError
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.source_declaration import CapturedSource
@@ -153,3 +153,45 @@ def test_a_connector_keeps_its_form() -> None:
     assert "hold records in Avro" in refuse_other_form(avro, json_)["value.converter"][0]
     for running, declared in ((json_, json_), (avro, {"value.converter": "io.confluent.connect.avro.AvroConverter"}), ({}, avro)):
         assert refuse_other_form(running, declared) == {}
+
+
+AVRO = {"envelope": "debezium-avro", "schema_registry": LOGIN}
+MOST = "producer.override.max.request.size"
+
+
+@pytest.mark.parametrize(
+    ("capture", "most", "converter", "largest"),
+    [
+        ({}, None, "org.apache.kafka.connect.json.JsonConverter", None),
+        ({}, "10485760", "cdc_assets.BoundedJsonConverter", "10420224"),
+        ({"settings": {MOST: "67108864"}}, "10485760", "cdc_assets.BoundedJsonConverter", "67043328"),
+        ({"settings": {MOST: "67108864"}}, None, "org.apache.kafka.connect.json.JsonConverter", None),
+        (AVRO, None, "cdc_assets.NullKeepingAvroConverter", None),
+        (AVRO, "10485760", "cdc_assets.NullKeepingAvroConverter", "10420224"),
+        ({**AVRO, "converter": "confluent"}, "10485760", "io.confluent.connect.avro.AvroConverter", None),
+    ],
+)
+def test_values_are_bounded_where_the_worker_has_our_converters(
+    capture: dict[str, Any],
+    most: str | None,
+    converter: str,
+    largest: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CDC_HOME", str(tmp_path))
+    if most:
+        monkeypatch.setenv("CDC_CONNECT_BOUND", most)
+    source = source_of(tmp_path, capture)
+    config = capture_config(source)
+    assert config["value.converter"] == class_of_converter(source) == converter
+    assert config.get("value.converter.largest.value.bytes") == largest
+    assert "key.converter.largest.value.bytes" not in config
+
+
+@pytest.mark.parametrize("most", ["10 MiB", "0", "-1", "131072"])
+def test_a_limit_without_room_for_rows_is_refused(most: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_HOME", str(tmp_path))
+    monkeypatch.setenv("CDC_CONNECT_BOUND", most)
+    with pytest.raises(ConnectError, match=f"at most '{most}' bytes has no room for rows: set CDC_CONNECT_BOUND"):
+        capture_config(source_of(tmp_path, {}))

@@ -15,9 +15,7 @@ from cdc_assets.chain.fold_specs import silver_spec
 from cdc_assets.chain.table_drift import portability_findings
 from cdc_assets.cli.cdc_command import app
 from cdc_assets.registry.errors import RegistryError
-from cdc_assets.registry.source_declaration import BaseSource
-from cdc_assets.registry.table_declaration import is_portable
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import BaseSource, TopicSource
 from cdc_assets_tests.support.declared import declare_source
 from cdc_assets_tests.support.lake.delta_shop import write
 from spark.silver.task_merge import upgrade_protocol
@@ -40,7 +38,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BaseSource:
 
 
 def test_a_tables_own_stands_for_the_sources(shop: TopicSource) -> None:
-    assert [is_portable(shop, table) for table in shop.tables] == [True, False]
+    assert [shop.is_portable(table) for table in shop.tables] == [True, False]
     assert [silver_spec("/lake", shop, table, catalogue_table(table)).portable for table in shop.tables] == [True, False]
 
 

@@ -13,8 +13,7 @@ from cdc_assets.capture.connectors.declared_connectors import declared_connector
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.errors import MissingAddressError
 from cdc_assets.registry.name_conflicts import find_collisions
-from cdc_assets.registry.source_declaration import Source
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import Source, TopicSource
 from cdc_assets.stack.component_plan import external_addresses
 from cdc_assets.stack.home import Home
 

@@ -12,7 +12,7 @@ from cdc_assets.chain.fold_specs import silver_spec
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.loader import load_source
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import TopicSource
 from spark.record_formats import ENVELOPES, POSITION_KINDS
 from spark.specs import Column
 

@@ -110,7 +110,7 @@ def test_an_executor_killed_in_each_job_costs_no_row(
     with chain_of_one_table(replace(live, name=f"executors_{of_tasks}"), cluster.remote, tmp_path) as made:
         chain = made.chain
         if of_tasks == "silver":
-            monkeypatch.setattr(small_batches, "is_small", lambda _: False)
+            monkeypatch.setattr(small_batches, "can_append_by_tasks", lambda _: False)
         made.change()
         with one_killed():
             chain.advance(fold=False)

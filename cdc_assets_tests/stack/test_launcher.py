@@ -45,7 +45,7 @@ def repository(folder: Path, url: str, content: bytes) -> Path:
 def test_the_real_lock_gives_the_wheel_of_each_platform() -> None:
     tomllib = pytest.importorskip("tomllib")
     text = (ROOT / "uv.lock").read_text(encoding="utf-8")
-    wheels = uv_wheel.locked_wheels(text)
+    wheels = uv_wheel.wheels_of(text)
     # The oracle is the real TOML parser of newer Pythons.
     package = next(p for p in tomllib.loads(text)["package"] if p["name"] == "uv")
     assert [(w.url, f"sha256:{w.sha256}") for w in wheels] == [(w["url"], w["hash"]) for w in package["wheels"]]

@@ -45,6 +45,7 @@ def environment_of(home: Home) -> Iterator[None]:
         "CDC_DEFINITIONS",
         "CDC_LAKE",
         "CDC_CONNECT_SECRETS",
+        "CDC_CONNECT_BOUND",
         "DAGSTER_HOME",
     ):
         os.environ.pop(name, None)

@@ -15,14 +15,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.bronze import batch_records as bronze_anchors
-from spark.bronze import batch_records as bronze_counts
-from spark.bronze import batch_records as bronze_drafts
-from spark.bronze import batch_records as bronze_reloads
-from spark.bronze.batch_records import count_groups
+from spark.bronze import batch_records
+from spark.bronze.batch_records import Group, count_groups
 from spark.events import kafka_source as kafka_ranges
 from spark.events.envelope import kind
 from spark.specs import BRONZE_NAMES, BRONZE_SCHEMA, BronzeSpec, JobResult, TopicRange
@@ -121,9 +118,9 @@ def append(session: SparkSession, spec: BronzeSpec, read: ReadRecords) -> JobRes
     todo = [left for topic in spec.topics if (left := kafka_ranges.remaining(topic, committed)) is not None]
     if not todo:
         return append_result(None, {}, [], started)
-    filled = [t for t in todo if any(end > start for start, end in t.ranges.values())]
+    filled = [topic for topic in todo if topic.has_offsets]
     if not filled:
-        shares = bronze_counts.shares(todo, [], None, {})
+        shares = batch_records.shares(todo, [])
         empty = session.createDataFrame([], BRONZE_SCHEMA)
         return append_result(_commit(session, spec, committed, empty, shares), shares, todo, started)
     spark_plans.suit(session, events=sum(end - start for t in filled for start, end in t.ranges.values()))
@@ -132,26 +129,26 @@ def append(session: SparkSession, spec: BronzeSpec, read: ReadRecords) -> JobRes
         # Log positions of other incarnations of a topic mean nothing here.
         epochs = {t.topic: t.epoch for t in filled}
         same = replace(committed, topics={n: s for n, s in committed.topics.items() if s.epoch == epochs.get(n)})
-        placed, openings = bronze_anchors.assign_positions(drafts, groups, same)
-        events = bronze_reloads.reposition_reloads(placed, groups, filled, same)
-        shares = bronze_counts.shares(todo, groups, None if events is drafts else events, openings)
+        placed, openings = batch_records.assign_positions(drafts, groups, same)
+        events = batch_records.reposition_reloads(placed, groups, filled, same)
+        shares = batch_records.shares(todo, groups, None if events is drafts else events, openings)
         return append_result(_commit(session, spec, committed, events, shares), shares, todo, started)
     finally:
         drafts.unpersist()
 
 
-def _draft_and_count(records: DataFrame, topics: Sequence[TopicRange], committed: Committed) -> tuple[DataFrame, list[Row]]:
+def _draft_and_count(records: DataFrame, topics: Sequence[TopicRange], committed: Committed) -> tuple[DataFrame, list[Group]]:
     """The records as drafts, kept in memory, and what they are in numbers; looked at twice where one has a new schema."""
     schema_ids = {name: state.schema_ids for name, state in committed.topics.items()}
     with kafka_ranges.losses_named(topics):
-        drafts, groups = _persist_and_count(bronze_drafts.drafts(records, topics, schema_ids), topics)
-        if bronze_counts.unknown_schemas(groups, topics, schema_ids):
+        drafts, groups = _persist_and_count(batch_records.drafts(records, topics, schema_ids), topics)
+        if batch_records.unknown_schemas(groups, topics, schema_ids):
             drafts.unpersist()
-            drafts, groups = _persist_and_count(bronze_drafts.drafts(records, topics), topics)
+            drafts, groups = _persist_and_count(batch_records.drafts(records, topics), topics)
     return drafts, groups
 
 
-def _persist_and_count(drafts: DataFrame, topics: Sequence[TopicRange]) -> tuple[DataFrame, list[Row]]:
+def _persist_and_count(drafts: DataFrame, topics: Sequence[TopicRange]) -> tuple[DataFrame, list[Group]]:
     persisted = drafts.persist()
     try:
         return persisted, count_groups(persisted, topics)

@@ -36,7 +36,35 @@ Openings = dict[TopicPartition, dict[str, int]]
 """By topic and partition: the LSN of the newest snapshot before each such transaction, 0 where there was none."""
 
 
-def assign_positions(drafts: DataFrame, groups: Sequence[Row], committed: Committed) -> tuple[DataFrame, Openings]:
+class Last(NamedTuple):
+    """The last event of a group."""
+
+    offset: int
+    position: str
+
+
+class Group(NamedTuple):
+    """Records of one topic, partition, kind, initial snapshot, and transaction of changes without a last commit.
+
+    `min_timestamp` is in microseconds; `highest` and `last` are None where no record has a position, `schema_ids` where the
+    records are not framed.
+    """
+
+    topic: str
+    partition: int
+    kind: str
+    initial: int | None
+    records: int
+    first_offset: int
+    min_timestamp: int
+    highest: str | None
+    last: Last | None
+    opening: str | None = None
+    unanchored: int = 0
+    schema_ids: SchemaIds | None = None
+
+
+def assign_positions(drafts: DataFrame, groups: Sequence[Group], committed: Committed) -> tuple[DataFrame, Openings]:
     """The batch with every event's final position, and what its commit must say for the next ones.
 
     A change without a last commit (spark.events.postgresql_positions) is of the first transaction that its connector
@@ -59,7 +87,7 @@ def assign_positions(drafts: DataFrame, groups: Sequence[Row], committed: Commit
     return drafts.withColumn("position", sf.when(changed, position).otherwise(sf.col("position"))), openings
 
 
-def _openings(groups: Sequence[Row], snapshots: Snapshots, committed: Committed) -> Openings:
+def _openings(groups: Sequence[Group], snapshots: Snapshots, committed: Committed) -> Openings:
     """Of the batch; what earlier commits know of a transaction holds."""
     begun: dict[TopicPartition, dict[str, int]] = defaultdict(dict)
     for group in groups:
@@ -80,7 +108,7 @@ def _anchors(partition_key: TopicPartition, firsts: dict[str, int], snapshots: S
     return {tx: openings.get(tx, before(first)) for tx, first in firsts.items()}
 
 
-def _snapshots(groups: Sequence[Row], committed: Committed) -> Snapshots:
+def _snapshots(groups: Sequence[Group], committed: Committed) -> Snapshots:
     """Initial snapshots, where a change needs one as its anchor; empty in nearly every batch."""
     needing = {(g.topic, g.partition) for g in groups if g.unanchored}
     snapshots: Snapshots = defaultdict(list)
@@ -98,7 +126,9 @@ _KIND = len(f".{positions.SNAPSHOT}")
 _CLOCKS_DIFFER_MS = 60_000
 
 
-def reposition_reloads(drafts: DataFrame, groups: Sequence[Row], topics: Sequence[TopicRange], committed: Committed) -> DataFrame:
+def reposition_reloads(
+    drafts: DataFrame, groups: Sequence[Group], topics: Sequence[TopicRange], committed: Committed
+) -> DataFrame:
     """The batch with the places of rows loaded again; as it was where there are none.
 
     For attunity and mongodb of spark.events.source_positions. A row of a full load stands below every change, which is
@@ -155,37 +185,52 @@ class Reach(NamedTuple):
     last: str
 
 
-def count_groups(drafts: DataFrame, topics: Sequence[TopicRange]) -> list[Row]:
-    """One row per topic, partition, kind, initial snapshot, and transaction of changes without a last commit.
+def count_groups(drafts: DataFrame, topics: Sequence[TopicRange]) -> list[Group]:
+    """The groups of a batch; spark.bronze.part_files counts those of records in Arrow.
 
     Groups are small. Counting is what really reads Kafka, so this is where lost ranges show.
     """
     initial = sf.when((sf.col("op") == "r") & sf.col("last_commit").isNull(), sf.col("lsn"))
     unanchored = (sf.col("op") != "r") & sf.col("last_commit").isNull() & sf.col("lsn").isNotNull()
     opening = sf.when(unanchored, sf.col("tx_id"))
+    framed = any(envelope(t.envelope).framed for t in topics)
     grouped = drafts.groupBy("topic", "partition", "kind", initial.alias("initial"), opening.alias("opening")).agg(
         sf.count("*").alias("records"),
         sf.min("offset").alias("first_offset"),
         sf.unix_micros(sf.min("timestamp")).alias("min_timestamp"),
         sf.count_if(unanchored).alias("unanchored"),
         *_reach(),
-        *(heads() if any(envelope(t.envelope).framed for t in topics) else ()),
+        *(heads() if framed else ()),
     )
     with kafka_ranges.losses_named(topics):
-        return grouped.collect()
+        rows = grouped.collect()
+    names = [name for name in Group._fields if name not in ("last", "schema_ids")]
+    return [
+        Group(
+            **{name: row[name] for name in names},
+            last=None if row.last is None else Last(*row.last),
+            schema_ids=schema_ids([row]) if framed else None,
+        )
+        for row in rows
+    ]
 
 
 def unknown_schemas(
-    groups: Sequence[Row], topics: Sequence[TopicRange], schema_ids_by_topic: Mapping[str, SchemaIds | None]
+    groups: Sequence[Group], topics: Sequence[TopicRange], schema_ids_by_topic: Mapping[str, SchemaIds | None]
 ) -> bool:
     """Whether there are records of a topic with a schema that nobody knew of when they were read."""
     for topic in topics:
         known_ids = schema_ids_by_topic.get(topic.topic)
         if known_ids is not None and envelope(topic.envelope).framed:
-            batch_ids = schema_ids([g for g in groups if g.topic == topic.topic])
+            batch_ids = _batch_ids([g for g in groups if g.topic == topic.topic]) or {}
             if any(set(ids) - set(known_ids[side]) for side, ids in batch_ids.items()):
                 return True
     return False
+
+
+def _batch_ids(groups: Sequence[Group]) -> SchemaIds | None:
+    """The schemas that occur in these groups of one topic; no ids where it has no records."""
+    return merge_ids([{}, *(group.schema_ids for group in groups)])
 
 
 def position(place: Column) -> Column:
@@ -198,14 +243,14 @@ def _reach() -> list[Column]:
     return [sf.max("position").alias("highest"), last.alias("last")]
 
 
-def _reaches(groups: Sequence[Row], events: DataFrame | None) -> dict[TopicPartition, Reach]:
-    rows: Sequence[Row] = groups
+def _reaches(groups: Sequence[Group], events: DataFrame | None) -> dict[TopicPartition, Reach]:
+    rows: Sequence[Group | Row] = groups
     if events is not None:
         rows = events.groupBy("topic", "partition").agg(*_reach()).collect()
     highest: dict[TopicPartition, str] = {}
     last: dict[TopicPartition, tuple[int, str]] = {}
     for row in rows:
-        if row.highest is not None:
+        if row.highest is not None and row.last is not None:
             partition = (row.topic, row.partition)
             highest[partition] = max(highest.get(partition, ""), row.highest)
             last[partition] = max(last.get(partition, (-1, "")), (row.last.offset, row.last.position))
@@ -213,10 +258,10 @@ def _reaches(groups: Sequence[Row], events: DataFrame | None) -> dict[TopicParti
 
 
 def shares(
-    todo: Sequence[TopicRange], groups: Sequence[Row], events: DataFrame | None, openings: Openings
+    todo: Sequence[TopicRange], groups: Sequence[Group], events: DataFrame | None = None, openings: Openings | None = None
 ) -> dict[str, TopicCommit]:
     """Each topic's share of the append, as its commit will say it; `events` where the drafts' positions were not final."""
-    reaches = _reaches(groups, events)
+    reaches, begun = _reaches(groups, events), openings or {}
     by_topic = {}
     for topic in todo:
         own = [g for g in groups if g.topic == topic.topic]
@@ -237,9 +282,9 @@ def shares(
             max_position={p: r.highest for p, r in reach.items()},
             last_position={p: r.last for p, r in reach.items()},
             snapshots=snapshots,
-            openings={p: openings[topic.topic, p] for p in topic.ranges if (topic.topic, p) in openings},
+            openings={p: begun[topic.topic, p] for p in topic.ranges if (topic.topic, p) in begun},
             min_timestamp=min((g.min_timestamp for g in own), default=None),
-            schema_ids=schema_ids(own) if envelope(topic.envelope).framed else None,
+            schema_ids=_batch_ids(own) if envelope(topic.envelope).framed else None,
         )
     return by_topic
 

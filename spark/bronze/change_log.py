@@ -23,12 +23,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.errors import BronzeExpiredError, LeftToSparkError, quantity
-from spark.events.arrow_records import keep_rows
+from spark.events.arrow_records import bronze_schema, keep_rows
 from spark.events.positions import EPOCH_WIDTH
 from spark.events.record_readers import connector, envelope
 from spark.specs import SilverSpec
 from spark.table.commit_history import fold_history, read_property
 from spark.table.commit_metadata import Committed, Folded, fold
+from spark.table.log_reader import commit_file
 from spark.table.needed_versions import FLOOR, KIND, Floor, parse_floors
 from spark.table.spark_plans import any_of
 from spark.table.table_folder import open_folder
@@ -241,15 +242,7 @@ def _oldest_timestamp(spec: SilverSpec, committed: Committed, before: Folded) ->
     return min((share.min_timestamp for share in shares if share.min_timestamp is not None), default=None)
 
 
-_SCHEMA = pa.schema(
-    [
-        *(("table", pa.string()), ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-        *(("key", pa.binary()), ("value", pa.binary()), ("op", pa.string()), ("position", pa.string())),
-        *(("tx_id", pa.string()), ("source_ts", pa.timestamp("us", "UTC"))),
-    ]
-)
-COLUMNS = tuple(_SCHEMA.names)
+COLUMNS = ("table", "topic", "partition", "offset", "headers", "key", "value", "op", "position", "tx_id", "source_ts")
 MOST_VERSIONS = 500
 
 
@@ -276,10 +269,10 @@ class BronzeTail:
     def _records(self) -> pa.Table:
         if self._version - self._after > MOST_VERSIONS:
             raise LeftToSparkError(f"{quantity(self._version - self._after, 'version')} of bronze to be read")
-        names = [f"_delta_log/{version:020}.json" for version in range(self._after + 1, self._version + 1)]
+        names = [commit_file(version) for version in range(self._after + 1, self._version + 1)]
         files = [file for added in self._folder.map(self._files_of, names) for file in added]
         if not files:
-            return _SCHEMA.empty_table()
+            return bronze_schema(COLUMNS).empty_table()
         try:
             dataset = ds.dataset(files, format="parquet", filesystem=self._folder.filesystem)
             return dataset.to_table(columns=list(COLUMNS), filter=ds.field("table").isin(list(self._tables)))

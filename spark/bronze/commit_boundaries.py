@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.bronze import batch_records as bronze_drafts
+from spark.bronze import batch_records
 from spark.bronze.batch_records import assign_positions, count_groups
 from spark.events import kafka_source as kafka_ranges
 from spark.events.positions import EPOCH_WIDTH
@@ -49,7 +49,7 @@ class Boundaries:
 def run(session: SparkSession, spec: BoundarySpec) -> Boundaries:
     """By the records in Kafka; nothing is written."""
     batch = spec.records
-    filled = [t for t in batch.topics if any(end > start for start, end in t.ranges.values())]
+    filled = [topic for topic in batch.topics if topic.has_offsets]
     if not filled:
         return Boundaries({})
     with kafka_ranges.refusals_named((batch.bootstrap, batch.login)):
@@ -59,7 +59,7 @@ def run(session: SparkSession, spec: BoundarySpec) -> Boundaries:
 
 def find_boundaries(records: DataFrame, topics: Sequence[TopicRange], committed: Committed, place: CommitPlace) -> Boundaries:
     """Of records in the columns of Spark's Kafka source; `committed` is what bronze has before them."""
-    drafts = bronze_drafts.drafts(records, topics).transform(compute_once)
+    drafts = batch_records.drafts(records, topics).transform(compute_once)
     placed, _ = assign_positions(drafts, count_groups(drafts, topics), committed)
     at = sf.substring("position", EPOCH_WIDTH + 2, _LONGEST)
     is_behind = at > sf.lit(place.behind)

@@ -1,9 +1,8 @@
 """The files that tasks write of a batch: which part each task reads, what it tells of its file, and all files as one
 commit of bronze.
 
-The parts' counts add up to what spark.bronze.batch_records would have counted, and go into the commit. It is made by
-delta-rs, and in an object store by ourselves. A commit that came in between, or an overlap in the log, leaves the
-batch to Spark.
+The parts' counts add up to what spark.bronze.batch_records would have counted, and go into the commit. A commit that
+came in between, or an overlap in the log, leaves the batch to Spark.
 """
 
 from __future__ import annotations
@@ -12,52 +11,25 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark.bronze import append_job as bronze_job
-from spark.bronze import batch_records as bronze_counts
 from spark.bronze.append_job import APPEND_APP
-from spark.bronze.range_reader import SCHEMA as OF_KAFKA
+from spark.bronze.batch_records import Group, Last
 from spark.errors import LeftToSparkError
+from spark.events.arrow_records import BRONZE_ARROW
 from spark.events.envelope import TOMBSTONE
 from spark.specs import BRONZE_NAMES, BronzeSpec, TopicRange
 from spark.table.commit_metadata import Committed, bronze_metadata
-from spark.table.commit_writer import commit_info, create_table_of_files, put_commit
+from spark.table.commit_writer import commit_info, create_table_of_files
 from spark.table.data_files import AddFile
-from spark.table.delta_rs import attempt, checkpoint, commit_settings, find_version, open_delta
-from spark.table.lake_location import is_local
+from spark.table.delta_table import table_of
 from spark.table.topic_commits import TopicCommit
 
 _BY = ("topic", "partition", "kind", "initial")
-
-
-class Last(NamedTuple):
-    """The last event of a group."""
-
-    offset: int
-    position: str
-
-
-class Group(NamedTuple):
-    """Records of one topic, partition, kind and initial snapshot; `min_timestamp` in microseconds.
-
-    None of them is of a transaction without the commit before it: such a batch is Spark's.
-    """
-
-    topic: str
-    partition: int
-    kind: str
-    initial: int | None
-    records: int
-    first_offset: int
-    min_timestamp: int
-    highest: str | None
-    last: Last | None
-    opening: str | None = None
-    unanchored: int = 0
 
 
 def count_groups(records: pa.Table) -> list[Group]:
@@ -85,11 +57,6 @@ def count_groups(records: pa.Table) -> list[Group]:
         )
         for row in rows
     ]
-
-
-def shares(todo: Sequence[TopicRange], groups: Sequence[Group]) -> Mapping[str, TopicCommit]:
-    """Each topic's share of the append."""
-    return bronze_counts.shares(todo, groups, None, {})  # type: ignore[arg-type] # their names and types are a Row's
 
 
 @dataclass(frozen=True)
@@ -142,17 +109,6 @@ def _cuts(start: int, end: int, room: int, size: int) -> Iterator[tuple[int, int
         at, step = at + step, size
 
 
-_OWN = pa.schema(
-    [
-        *((name, pa.string()) for name in ("table", "op", "position", "tx_id", "snapshot")),
-        *(("source_ts", pa.timestamp("us", "UTC")), ("epoch", pa.int32())),
-    ]
-)
-_TYPES = {field.name: field.type for field in (*OF_KAFKA, *_OWN)}
-SCHEMA = pa.schema([(name, _TYPES[name]) for name in BRONZE_NAMES])
-"""Bronze's columns, as spark.specs says them to Spark."""
-
-
 def commit_files(spec: BronzeSpec, committed: Committed, files: Sequence[AddFile], shares: Mapping[str, TopicCommit]) -> int:
     """The version of the commit; the table is made by it where there is none.
 
@@ -162,34 +118,17 @@ def commit_files(spec: BronzeSpec, committed: Committed, files: Sequence[AddFile
     metadata = bronze_metadata(spec.operation_id, committed, shares)
     if committed.version < 0:
         turn = (APPEND_APP, committed.turn)
-        create_table_of_files(spec.path, SCHEMA, files, bronze_job.TABLE_PROPERTIES, metadata, turn=turn)
-        return find_version(spec.path, spec.operation_id)
-    table = open_delta(spec.path)
-    if table.version() != committed.version:
-        raise LeftToSparkError("somebody else appends at the same time")
-    if {field.name for field in table.schema().fields} != set(BRONZE_NAMES):
+        create_table_of_files(spec.path, BRONZE_ARROW, files, bronze_job.TABLE_PROPERTIES, metadata, turn=turn)
+        return 0
+    table = table_of(spec.path)
+    if set(table.columns()) != set(BRONZE_NAMES):
         raise LeftToSparkError("bronze has other columns")
-    if is_local(spec.path):
-        _commit_by_delta_rs(table, spec, committed, files, metadata)
-    else:
-        put_commit(spec.path, committed.version + 1, _actions(committed, files, metadata))
-        checkpoint(table, spec.path, committed.version + 1)
-    return find_version(spec.path, spec.operation_id)
-
-
-def _commit_by_delta_rs(table: Any, spec: BronzeSpec, committed: Committed, files: Sequence[AddFile], metadata: str) -> None:
-    from deltalake import Transaction
-    from deltalake.transaction import AddAction, RemoveAction
-
-    actions: list[AddAction | RemoveAction] = [
-        AddAction(f["path"], f["size"], f["partitionValues"], f["modificationTime"], f["dataChange"], f["stats"]) for f in files
-    ]
-    settings = commit_settings(metadata, app_transactions=[Transaction(APPEND_APP, committed.turn)], max_commit_retries=3)
-    attempt(lambda: table.create_write_transaction(actions, "append", table.schema(), **settings), spec.path, spec.operation_id)
+    return table.commit(committed.version, _actions(committed, files, metadata))
 
 
 def _actions(committed: Committed, files: Sequence[AddFile], metadata: str) -> list[dict[str, Any]]:
-    """The commit as the protocol has it. What the store does not answer, delta-rs would put again as the next version."""
+    """The commit as the protocol has it. Ours on a disk too: delta-rs would open the table, and put again as the next version
+    what a store does not answer."""
     now, rows = int(time.time() * 1000), sum(json.loads(file["stats"])["numRecords"] for file in files)
     metrics = {"numFiles": len(files), "numOutputRows": rows, "numOutputBytes": sum(f["size"] for f in files)}
     return [

@@ -10,23 +10,12 @@ import pyarrow as pa
 
 from spark.errors import LeftToSparkError
 from spark.events import large_records
-from spark.events.arrow_records import keep_rows
+from spark.events.arrow_records import bronze_schema, keep_rows
 from spark.events.kafka_messages import Place, assign, client_settings, kafka_spans, limit_memory, login_time, read_messages
 from spark.events.moved_offsets import Moves
-from spark.specs import BronzeSpec, TopicRange
+from spark.specs import KAFKA_NAMES, BronzeSpec, TopicRange
 
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("headers", HEADERS),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-    ]
-)
+SCHEMA = bronze_schema(KAFKA_NAMES)
 _CHUNK = 20_000
 _consumers: dict[tuple[str, str, float], Any] = {}
 

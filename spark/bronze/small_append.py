@@ -1,4 +1,4 @@
-"""A small append by the tasks of one Spark job, to the same table and under the same contract as
+"""An append of plain events by the tasks of one Spark job, to the same table and under the same contract as
 spark.bronze.append_job.
 
 One task does it all, or several write a part of the records each and one commits them. Of two appends that have seen
@@ -9,8 +9,6 @@ own append, with nothing committed.
     append_ranges   one task does it all
     write_part      one of several tasks writes its part of the records
     commit_parts    then one task commits what they have written
-
-delta-rs refuses a commit when another with our application's name has come since its snapshot.
 """
 
 from __future__ import annotations
@@ -25,18 +23,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark.bronze import append_job as bronze_job
-from spark.bronze import narrow_columns, part_files, range_reader
+from spark.bronze import batch_records, narrow_columns, part_files, range_reader
 from spark.bronze.narrow_columns import CONNECTORS, ENVELOPE
 from spark.bronze.part_files import BatchPart, divide_ranges, identify_ranges
-from spark.errors import HistoryTooShortError, LeftToSparkError
-from spark.events.arrow_records import sort_rows, write_hexadecimal
+from spark.errors import LeftToSparkError
+from spark.events.arrow_records import BRONZE_ARROW, sort_rows, write_hexadecimal
 from spark.events.kafka_source import remaining
 from spark.events.positions import EPOCH_WIDTH, NUMBER_WIDTH
-from spark.specs import BronzeSpec, JobResult, TopicRange
+from spark.specs import BRONZE_NAMES, BronzeSpec, JobResult, TopicRange
 from spark.table.commit_metadata import Committed, fold, surviving
 from spark.table.data_files import write_file
 from spark.table.lake_location import is_reached
-from spark.table.log_reader import LOG, newest_commits
+from spark.table.log_reader import LOG, fold_newest, newest_commits
 from spark.table.server_facts import small_work_lack
 from spark.table.spark_failures import SPARK_FAILURES, error_text, is_closed_session
 from spark.table.table_folder import open_folder
@@ -45,7 +43,6 @@ from spark.table.write_lease import lend_to_task
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
-_LOOKS = (1, 20, 400)
 _ORDER = ("table", "partition", "offset")
 _ROWS_APART = 4096
 ReadRanges = Callable[[BronzeSpec, Sequence[TopicRange]], list[pa.Table]]
@@ -96,7 +93,7 @@ def commit_parts(spec: BronzeSpec, parts: Sequence[BatchPart], *, started: float
     Others may have appended other topics meanwhile, as the run of another table does.
 
     Raises:
-        LeftToSparkError: somebody has appended some of the records, or there is nothing to commit; nothing is committed.
+        LeftToSparkError: somebody has appended some of the records; nothing is committed.
     """
     started = time.monotonic() if started is None else started
     with lend_to_task(spec.path):
@@ -129,20 +126,16 @@ def find_missing_ranges(spec: BronzeSpec) -> BatchWork:
 
 
 def _look_at_log(path: str) -> Committed:
-    for newest in _LOOKS:
-        commits = newest_commits(path, newest)
-        if not commits:
-            if open_folder(path).has_files(LOG):
-                raise LeftToSparkError("bronze has a log that is not read here")
-            return fold([])
-        try:
-            committed = fold(surviving(commits))
-        except HistoryTooShortError:
-            continue
-        if committed.overlaps or not committed.topics:
-            raise LeftToSparkError("bronze has to be looked at first")
-        return committed
-    raise LeftToSparkError("bronze's log does not tell what is committed")
+    def look(limit: int | None) -> list[tuple[int, str | None]]:
+        commits = newest_commits(path, limit)
+        if commits is None and open_folder(path).has_files(LOG):
+            raise LeftToSparkError("bronze has a log that is not read here")
+        return surviving(commits or ())
+
+    committed = fold_newest(look, fold, first=1)
+    if committed.version >= 0 and (committed.overlaps or not committed.topics):
+        raise LeftToSparkError("bronze has to be looked at first")
+    return committed
 
 
 def _write(spec: BronzeSpec, todo: Sequence[TopicRange], of: BatchWork, read_ranges: ReadRanges) -> BatchPart:
@@ -151,7 +144,7 @@ def _write(spec: BronzeSpec, todo: Sequence[TopicRange], of: BatchWork, read_ran
     if not records.num_rows:
         return BatchPart(whole)
     groups = part_files.count_groups(records)
-    rows = sort_rows(records.select(part_files.SCHEMA.names).cast(part_files.SCHEMA), _ORDER)
+    rows = sort_rows(records.select(BRONZE_NAMES).cast(BRONZE_ARROW), _ORDER)
     folder = open_folder(spec.path)
     folder.make()
     return BatchPart(whole, write_file(folder, rows, groups=row_groups(rows["table"])), groups)
@@ -170,9 +163,7 @@ def row_groups(tables: pa.ChunkedArray) -> list[int]:
 
 def _commit(spec: BronzeSpec, missing: BatchWork, parts: Sequence[BatchPart], started: float) -> JobResult:
     files = [batch_part.file for batch_part in parts if batch_part.file is not None]
-    if not files:
-        raise LeftToSparkError("the ranges hold no records")
-    shares = part_files.shares(missing.todo, [group for batch_part in parts for group in batch_part.groups])
+    shares = batch_records.shares(missing.todo, [group for batch_part in parts for group in batch_part.groups])
     version = part_files.commit_files(spec, missing.committed, files, shares)
     return bronze_job.append_result(version, shares, missing.todo, started)
 
@@ -180,8 +171,8 @@ def _commit(spec: BronzeSpec, missing: BatchWork, parts: Sequence[BatchPart], st
 def read_bronze_rows(spec: BronzeSpec, todo: Sequence[TopicRange], read_ranges: ReadRanges) -> pa.Table:
     """The records of the ranges with bronze's columns, and `initial` (spark.bronze.narrow_columns)."""
     topics = {topic.topic: topic for topic in todo}
-    chunks = read_ranges(spec, [t for t in todo if any(end > start for start, end in t.ranges.values())])
-    narrowed = [_with_positions(_narrow(chunk, todo), topics) for chunk in chunks]
+    filled = [topic for topic in todo if topic.has_offsets]
+    narrowed = [_with_positions(_narrow(chunk, filled), topics) for chunk in read_ranges(spec, filled)]
     return pa.concat_tables(narrowed) if narrowed else pa.table({})
 
 
@@ -210,8 +201,6 @@ def _with_positions(records: pa.Table, topics: Mapping[str, TopicRange]) -> pa.T
     return reduce(lambda table, name: table.append_column(name, own[name]), own, records)
 
 
-MOST_OFFSETS = 1_000_000
-"""Of all topics together. One of them reads 500,000 by an append unless it is told otherwise (`batching.max_records`)."""
 OFFSETS_A_PART, MOST_OFFSETS_A_PART = 25_000, 125_000
 """A second task costs 0.1 s, in which one reads about as many; and a task holds all that it reads."""
 _SCHEMA = "result string, left string"
@@ -219,15 +208,14 @@ _SCHEMA = "result string, left string"
 
 def append_small_batch(session: SparkSession, spec: BronzeSpec) -> JobResult:
     """Append what of the ranges is not committed yet."""
-    done = append_by_tasks(session, spec).result if is_small(spec) else None
+    done = append_by_tasks(session, spec).result if can_append_by_tasks(spec) else None
     return bronze_job.run(session, spec) if done is None else done
 
 
-def is_small(spec: BronzeSpec) -> bool:
-    """Whether a task may append it: few offsets, of records that it reads, to a lake that it reaches."""
-    offsets = sum(end - start for topic in spec.topics for start, end in topic.ranges.values())
-    read = all(topic.envelope == ENVELOPE and topic.connector in CONNECTORS for topic in spec.topics)
-    return read and 0 < offsets <= MOST_OFFSETS and is_reached(spec.path) and not spec.kafka_options
+def can_append_by_tasks(spec: BronzeSpec) -> bool:
+    """Whether tasks may append it, however large it is: records that they read, to a lake that they reach."""
+    read = all(topic.envelope == ENVELOPE and topic.connector in CONNECTORS for topic in spec.topics if topic.has_offsets)
+    return read and is_reached(spec.path) and not spec.kafka_options
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,26 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from spark.errors import LeftToSparkError
+from spark.specs import BRONZE_COLUMNS, BRONZE_NAMES
 
 _BLOCK = 1 << 20
+_TYPES = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "binary": pa.binary(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "array<struct<key:string,value:binary>>": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+}
+
+
+def bronze_schema(names: Sequence[str] = BRONZE_NAMES) -> pa.Schema:
+    """These columns of bronze (spark.specs.BRONZE_COLUMNS)."""
+    types = {name: _TYPES[kind] for name, kind, _ in BRONZE_COLUMNS}
+    return pa.schema([(name, types[name]) for name in names])
+
+
+BRONZE_ARROW = bronze_schema()
 
 
 def parse_objects(texts: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:

@@ -21,7 +21,7 @@ from spark.events.kafka_login import read_login
 from spark.events.kafka_messages import Place, kafka_spans
 from spark.events.large_records import LargeRecord, find_large_records
 from spark.events.moved_offsets import kafka_ranges
-from spark.specs import BronzeSpec, TopicRange
+from spark.specs import KAFKA_SCHEMA, BronzeSpec, TopicRange
 from spark.table.commit_metadata import Committed
 from spark.table.spark_failures import SPARK_FAILURES, error_text, is_lost_work
 
@@ -35,11 +35,6 @@ RESERVED = (
     "includeHeaders",
 )
 RESERVED_LOWER = frozenset(name.lower() for name in (*RESERVED, "kafka.isolation.level", "kafka.bootstrap.servers"))
-COLUMNS = (
-    "topic string, partition int, offset bigint, timestamp timestamp, headers array<struct<key: string, value: binary>>, "
-    "key binary, value binary"
-)
-"""Of Spark's Kafka source, those that are read."""
 MOST_LARGE = 50
 """Of one partition in one batch: each is a read of Kafka more."""
 _SMALLER = "let a batch have fewer records: batching: {max_records: 1000}, then cdc apply"
@@ -115,7 +110,7 @@ def _read_around(
         raise SpecError(
             f"{describe(topics)}: a partition has {quantity(len(rounds) - 1, 'record')} too large to be read; {_SMALLER}"
         )
-    rows = session.createDataFrame([each.row() for each in large], COLUMNS)
+    rows = session.createDataFrame([each.row() for each in large], KAFKA_SCHEMA)
     for number, ranges in enumerate(rounds):
         filled = {place: span for place, span in ranges.items() if span[1] > span[0]}
         parts = [replace(t, ranges={p: r for (name, p), r in filled.items() if name == t.topic}, moved={}) for t in topics]

@@ -56,7 +56,7 @@ class LargeRecord:
         return f"{TOO_LARGE}: {quantity(self.size, 'byte')}, above {MOST_BYTES >> 20} MiB; sha256 of its value {self.digest}"
 
     def row(self) -> tuple[Any, ...]:
-        """In the columns of spark.events.kafka_source.COLUMNS."""
+        """In the columns of spark.specs.KAFKA_SCHEMA."""
         text = self.sentence.encode()
         key = base64.b64decode(self.key) if self.key else None
         when = datetime.fromtimestamp((self.time or 0) / 1000, timezone.utc)

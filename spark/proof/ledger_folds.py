@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 from spark.proof.ledger_contract import Counted, LedgerSpec, LedgerState, LedgerTable
 from spark.silver import quarantine_table
 from spark.specs import SilverSpec
-from spark.table.commit_history import TimedCommit, commit_times
+from spark.table.commit_history import Commit, history
 from spark.table.commit_metadata import TopicCommit, fold_silver, parse
 from spark.table.topic_commits import CommittedTopic
 
@@ -85,14 +85,14 @@ def folds(session: SparkSession, path: str, operation_id: str | None) -> list[Fo
     """Silver's folds, oldest first, as far back as to the one with this id; none: as far as the log reaches."""
     limit = FIRST_LOOK if operation_id else MOST_FOLDS
     while True:
-        commits = commit_times(session, path, limit)
+        commits = history(session, path, limit)
         silver_folds = [fold for commit in commits if (fold := _fold(commit)) is not None]
         if len(commits) < limit or limit >= MOST_FOLDS or any(f.operation_id == operation_id for f in silver_folds):
             return sorted(silver_folds, key=lambda f: f.version)
         limit = min(limit * 10, MOST_FOLDS)
 
 
-def _fold(commit: TimedCommit) -> Fold | None:
+def _fold(commit: Commit) -> Fold | None:
     version, text = commit.version, commit.user_metadata
     data, folded = parse(text, "silver", version), fold_silver([(version, text)])
     if data is None or folded is None:
@@ -254,7 +254,7 @@ TopicShares = tuple[datetime, dict[str, TopicCommit]]
 def newest_appends(session: SparkSession, path: str) -> list[TopicShares]:
     """The newest appends, oldest first."""
     appends: list[TopicShares] = []
-    for commit in reversed(commit_times(session, path, MOST_APPENDS)):
+    for commit in reversed(history(session, path, MOST_APPENDS)):
         data = parse(commit.user_metadata, "bronze", commit.version)
         if data is not None and data["topics"]:
             appends.append((commit.at, {t: TopicCommit.from_dict(s) for t, s in data["topics"].items()}))

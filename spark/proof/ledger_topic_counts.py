@@ -16,7 +16,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from spark.bronze import batch_records as bronze_drafts
+from spark.bronze import batch_records
 from spark.events import kafka_source as kafka_ranges
 from spark.proof.ledger_contract import EARLY, LATE, ON_TIME, TOO_LATE, WINDOW, Counted, LedgerSpec, LedgerTable
 from spark.proof.ledger_folds import FoldsToCount
@@ -193,7 +193,7 @@ def _narrow(session: SparkSession, spec: LedgerSpec, cluster: tuple[str, str], t
     ranges = [replace(topic, ranges=filled)]
     bootstrap, login = cluster
     source = BronzeSpec(spec.bronze_path, bootstrap, tuple(ranges), "ledger", spec.kafka_options, login)
-    drafts = bronze_drafts.drafts(kafka_ranges.read(session, source, ranges), ranges)
+    drafts = batch_records.drafts(kafka_ranges.read(session, source, ranges), ranges)
     return drafts.select("partition", "offset", window(), "kind")
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from spark.bronze import batch_records as bronze_drafts
+from spark.bronze import batch_records
 from spark.bronze.batch_records import assign_positions, count_groups
 from spark.bronze.change_log import by_partition, new_events, table_events
 from spark.errors import NotComparableError
@@ -233,7 +233,7 @@ class AtCut:
             return None
         spec = BronzeSpec(self.spec.bronze_path, self.base.bootstrap, (topic,), "reconcile", login=self.base.login)
         with kafka_ranges.refusals_named((spec.bootstrap, spec.login)):
-            drafts = bronze_drafts.drafts(kafka_ranges.read(self.session, spec, (topic,)), (topic,)).transform(compute_once)
+            drafts = batch_records.drafts(kafka_ranges.read(self.session, spec, (topic,)), (topic,)).transform(compute_once)
         rows, _ = assign_positions(drafts, count_groups(drafts, (topic,)), self.base.committed)
         rows = rows.select(*BRONZE_NAMES)
         return rows.where(~sf.col("op").eqNullSafe("m") & sf.col("value").isNotNull())

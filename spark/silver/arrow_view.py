@@ -29,7 +29,7 @@ from spark.table.commit_metadata import Committed, Folded, fold_silver, survivin
 from spark.table.delta_rs import is_delta, open_delta
 from spark.table.identifiers import double_quote
 from spark.table.lake_location import is_reached
-from spark.table.log_reader import LOG, newest_commits
+from spark.table.log_reader import LOG, newest_commits, widen
 from spark.table.table_folder import open_folder
 
 
@@ -69,7 +69,6 @@ def _join(numbers: pa.Array | None, more: pa.Array, count: int) -> pa.Array:
     return wide if numbers is None else pc.add(pc.multiply(numbers.cast(pa.int64()), count), wide)
 
 
-_LOOKS = (20, 400, None)
 _UNREAD = frozenset({"typeWidening", "typeWidening-preview"})
 """Features of Delta that delta-rs 1.6.6 does not read."""
 _SESSION = {"datafusion.execution.parquet.schema_force_view_types": "false"}
@@ -100,8 +99,7 @@ def open_silver(path: str) -> SilverVersion:
         return SilverVersion(None, None)
     table = open_delta(path)
     version = table.version()
-    for look in _LOOKS:
-        commits = [commit for commit in newest_commits(path, look) or () if commit["version"] <= version]
+    for commits in widen(lambda limit: newest_commits(path, limit, up_to=version) or []):
         folded = fold_silver(surviving(commits))
         if folded is not None:
             return SilverVersion(table, folded)

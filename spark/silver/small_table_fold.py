@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 
 import pyarrow as pa
@@ -40,7 +41,7 @@ from spark.table.commit_metadata import Committed, CommittedTopic, Folded, fold_
 from spark.table.data_files import PROPERTY as PROPERTY_OF_VECTORS
 from spark.table.delta_rs import open_delta
 from spark.table.lake_location import is_local
-from spark.table.log_reader import newest_commits
+from spark.table.log_reader import newest_commits, widen
 from spark.table.write_lease import lend_to_task
 
 _OFFSET_PART = 1 + NUMBER_WIDTH
@@ -112,7 +113,6 @@ MOST_BYTES_HELD = 16 << 20
 MOST_BYTES_OF_LARGE = 4 << 30
 """A task looks at all keys of a table: of a larger one they are Spark's to look at."""
 KEY_TYPES = frozenset({"boolean", "smallint", "int", "bigint", "decimal", "date", "timestamp", "timestamp_ntz", "string"})
-_FIRST_LOOK = 20
 _FIGURES = {"late_events": 0, "refolded_keys": 0, "carried_keys": 0, "quarantined": 0}
 
 
@@ -131,11 +131,14 @@ def read_folded(path: str) -> Folded | None:
     Raises:
         LeftToSparkError: its log does not tell that here.
     """
-    commits = newest_commits(path, _FIRST_LOOK)
-    folded = fold_silver(surviving(commits)) if commits else None
-    if commits and folded is None:
-        raise LeftToSparkError("no commit of ours is among the newest of the table")
-    return folded
+    commits: list[dict[str, Any]] = []
+    for commits in widen(lambda limit: newest_commits(path, limit) or []):
+        folded = fold_silver(surviving(commits))
+        if folded is not None:
+            return folded
+    if commits:
+        raise LeftToSparkError("no commit of the table is ours")
+    return None
 
 
 def fold_tables(tables: Sequence[SmallTable]) -> Iterator[tuple[JobResult | None, str]]:
@@ -189,7 +192,8 @@ def _fold(table: SmallTable, tail: BronzeTail) -> JobResult:
         return silver_job.result(spec, None, topics, before, {}, started)
     changes, fields = (newest_changes if spec.keys else new_rows)(table, silver_run, tail)
     version, counts = _commit(silver_run, delta, changes, fields)
-    return silver_job.result(spec, Commit(version, "MERGE", None, {}), topics, before, {**_FIGURES, **counts}, started)
+    commit = Commit(version, "MERGE", None, {}, datetime.now(timezone.utc))
+    return silver_job.result(spec, commit, topics, before, {**_FIGURES, **counts}, started)
 
 
 def newest_changes(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> tuple[pa.Table, list[Field]]:

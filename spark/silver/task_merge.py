@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from spark.errors import LeftToSparkError
 from spark.silver.silver_table import columns_with_bounds
 from spark.specs import SilverSpec
-from spark.table.commit_writer import commit_info, put_commit
+from spark.table.commit_writer import commit_info
 from spark.table.data_files import (
     FEATURE,
     PROPERTY,
@@ -37,7 +37,8 @@ from spark.table.data_files import (
     write_file,
     write_vectors,
 )
-from spark.table.delta_rs import RowCounts, attempt, checkpoint, commit_settings, find_version
+from spark.table.delta_rs import RowCounts, attempt, commit_settings, find_version
+from spark.table.delta_table import table_of
 from spark.table.snapshot import LiveTable, read_live_table
 from spark.table.table_folder import LakeFolder, open_folder
 
@@ -275,8 +276,7 @@ def merge_by_vectors(
     written_changes = replace(changes, rows=rows.filter(pa.array(written)))
     actions = [*(upgrade_protocol(live) if changes.vectors else ()), *_actions(spec, live, masks, matches, written_changes)]
     metrics = {f"numTargetRows{name.capitalize()}": count for name, count in counts.items()}
-    put_commit(spec.path, live.version + 1, [commit_info("MERGE", metadata, metrics), *actions])
-    checkpoint(table, spec.path, live.version + 1)
+    table_of(spec.path).commit(live.version, [commit_info("MERGE", metadata, metrics), *actions])
     return find_version(spec.path, operation_id), counts
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "Overlap",
     "TopicCommit",
     "bronze_metadata",
+    "carries",
     "fold",
     "fold_silver",
     "parse",
@@ -76,6 +77,11 @@ class Committed:
     def of_table(self, table: str) -> dict[str, CommittedTopic]:
         """The topics that feed a table."""
         return {topic: state for topic, state in self.topics.items() if state.table == table}
+
+
+def carries(user_metadata: str | None, operation_id: str) -> bool:
+    """Whether a commit with this metadata is the one of that operation."""
+    return f'"operation_id":"{operation_id}"' in (user_metadata or "")
 
 
 def bronze_metadata(operation_id: str, base: Committed, topics: Mapping[str, TopicCommit]) -> str:

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from spark.errors import CommitUncertainError, LakeStoreError, LeftToSparkError
 from spark.table.data_files import AddFile, write_file
+from spark.table.log_reader import commit_file
 from spark.table.table_folder import LakeFolder, open_folder
 from spark.table.write_lease import refuse_lost
 
@@ -34,7 +35,7 @@ def put_commit(path: str, version: int, actions: Sequence[dict[str, Any]]) -> No
         LeftToSparkError: somebody else has committed it meanwhile.
         CommitUncertainError: the store does not say.
     """
-    folder, name = open_folder(path), f"_delta_log/{version:020}.json"
+    folder, name = open_folder(path), commit_file(version)
     content = "".join(json.dumps(action) + "\n" for action in actions).encode()
     refuse_lost(path)
     if not _is_put(folder, name, content):

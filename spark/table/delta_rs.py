@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from spark.errors import CommitLeftOutError, LeftToSparkError
+from spark.table.commit_metadata import carries
 from spark.table.lake_location import delta_options, is_object, store_place
 from spark.table.log_reader import LAST_CHECKPOINT, LOG, commit_names, last_checkpoint, newest_commits
 from spark.table.table_folder import LakeFolder, open_folder
@@ -76,19 +77,7 @@ def find_version(path: str, operation_id: str) -> int:
 
 
 def _find_version(path: str, operation_id: str) -> int | None:
-    marker = f'"operation_id":"{operation_id}"'
-    return next((c["version"] for c in newest_commits(path, 5) or () if marker in (c["userMetadata"] or "")), None)
-
-
-_EVERY = 100
-
-
-def checkpoint(table: Any, path: str, version: int) -> None:
-    """After a commit of ours that delta-rs has not made: its checkpoint, where one is due by the table's property."""
-    every = table.metadata().configuration.get("delta.checkpointInterval") or _EVERY
-    if version % int(every) == 0:
-        table.update_incremental()
-        make_checkpoint(table, path)
+    return next((c["version"] for c in newest_commits(path, 5) or () if carries(c["userMetadata"], operation_id)), None)
 
 
 def make_checkpoint(table: Any, path: str) -> None:

@@ -15,12 +15,14 @@ import itertools
 import json
 import os
 import re
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from typing_extensions import Self
 
+from spark.errors import HistoryTooShortError
 from spark.table.lake_location import is_local, is_reached
 from spark.table.table_folder import LakeFolder, open_folder
 
@@ -30,6 +32,11 @@ COMMIT = re.compile(r"\d{20}\.json")
 _INFO = '{"commitInfo":'
 FIELDS = frozenset({"version", "operation", "operationParameters", "operationMetrics", "userMetadata", "timestamp"})
 """What is told here; `timestamp` in milliseconds since 1970."""
+FIRST_LOOK, _LARGEST_LOOK = 20, 2_000
+Entry = TypeVar("Entry")
+Folding = TypeVar("Folding")
+NewestCommits = Callable[[int | None], list[Entry]]
+"""So many of the newest commits, or with None all that the log has."""
 
 
 def newest_commits(path: str, limit: int | None, *, up_to: int | None = None) -> list[dict[str, Any]] | None:
@@ -51,15 +58,45 @@ def newest_commits(path: str, limit: int | None, *, up_to: int | None = None) ->
     return commits or None
 
 
+def widen(look: NewestCommits[Entry], first: int = FIRST_LOOK) -> Iterator[list[Entry]]:
+    """The `first` newest commits, then ten times as many, and so on, until these are all of the log."""
+    limit: int | None = first
+    while True:
+        commits = look(limit)
+        yield commits
+        if limit is None or len(commits) < limit:
+            return
+        limit = limit * 10 if limit < _LARGEST_LOOK else None
+
+
+def fold_newest(look: NewestCommits[Entry], fold: Callable[[list[Entry]], Folding], first: int = FIRST_LOOK) -> Folding:
+    """The fold of the `first` newest commits, or of as many more as it needs.
+
+    Raises:
+        HistoryTooShortError: the whole log is too little.
+    """
+    for commits in widen(look, first):
+        try:
+            return fold(commits)
+        except HistoryTooShortError as error:
+            too_short = error
+    raise too_short
+
+
 def commit_at(path: str, version: int) -> str | None:
     """The userMetadata of one version; None where it has none, or is not here."""
     if not is_reached(path):
         return None
     try:
-        text: str | None = _commit(open_folder(path), f"{version:020}.json")["userMetadata"]
+        text: str | None = _commit(open_folder(path), _name(version))["userMetadata"]
     except OSError:
         return None
     return text
+
+
+def commit_file(version: int) -> str:
+    """The file of a commit, below the table's folder."""
+    return f"{LOG}/{_name(version)}"
 
 
 def commit_names(folder: LakeFolder, *, after: str = "") -> list[str]:
@@ -106,7 +143,7 @@ def _newest_names(folder: LakeFolder, limit: int | None, up_to: int | None) -> l
 
 
 def _is_there(path: str, version: int) -> bool:
-    return os.path.exists(f"{path}/{LOG}/{_name(version)}")  # noqa: PTH110 (thrice as fast)
+    return os.path.exists(f"{path}/{commit_file(version)}")  # noqa: PTH110 (thrice as fast)
 
 
 def _name(version: int) -> str:
@@ -187,7 +224,7 @@ def _newest_version(folder: LakeFolder, known: ChangeCommit | None) -> int:
     """The table's version; -1: there is none."""
     if is_local(folder.path) and (newest := newest_here(folder.path)) is not None:
         return newest
-    after = f"{known.version - 1:020}.json" if known is not None and known.version > 0 else ""
+    after = _name(known.version - 1) if known is not None and known.version > 0 else ""
     names = commit_names(folder, after=after) or (commit_names(folder) if after else [])
     return int(names[-1][:20]) if names else -1
 
@@ -196,9 +233,9 @@ def _change_commit(folder: LakeFolder, version: int) -> tuple[ChangeCommit, bool
     """The commit, and whether it changed rows; None where it is gone."""
     info, writes = {}, False
     try:
-        with closing(folder.lines(f"{LOG}/{version:020}.json")) as lines:
+        with closing(folder.lines(commit_file(version))) as lines:
             for line in lines:
-                if line.startswith('{"commitInfo":'):
+                if line.startswith(_INFO):
                     info = json.loads(line)["commitInfo"]
                 elif not writes and line.startswith(('{"add":', '{"remove":')):
                     (file,) = json.loads(line).values()

@@ -9,7 +9,7 @@ from typing import Any
 
 from spark.errors import LeftToSparkError
 from spark.table.commit_metadata import surviving
-from spark.table.log_reader import newest_commits
+from spark.table.log_reader import newest_commits, widen
 
 # Up to where a change log has given its records to the backup: a property of its table, by topic.
 #
@@ -108,7 +108,6 @@ def _int_keys(values: Mapping[str, Any]) -> dict[int, int]:
     return {int(key): int(value) for key, value in values.items()}
 
 
-_FIRST_LOOK = 20
 KIND = "maintenance"
 """The kind of our own commits here: they say nothing of what a table holds."""
 
@@ -138,20 +137,15 @@ def first_telling(path: str, up_to: int | None = None) -> int | None:
     Raises:
         LeftToSparkError: the log is not to be read here.
     """
-    limit: int | None = _FIRST_LOOK
-    while True:
+
+    def look(limit: int | None) -> list[tuple[int, str | None]]:
         commits = newest_commits(path, limit, up_to=up_to)
-        if commits is None:
-            if up_to is not None:
-                return None
+        if commits is None and up_to is None:
             raise LeftToSparkError("the log is not to be read here")
-        for version, text in surviving(commits):
-            first = _first_needed(version, text)
-            if first is not None:
-                return first
-        if limit is None or len(commits) < limit:
-            return None
-        limit = limit * 10 if limit < 2_000 else None
+        return surviving(commits or ())
+
+    needed = (_first_needed(version, text) for commits in widen(look) for version, text in commits)
+    return next((first for first in needed if first is not None), None)
 
 
 def _first_needed(version: int, text: str | None) -> int | None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from spark.errors import LeftToSparkError
 from spark.table.data_files import AddFile
-from spark.table.log_reader import LOG, last_checkpoint, names_after
+from spark.table.log_reader import LOG, commit_file, last_checkpoint, names_after
 from spark.table.table_folder import LakeFolder, open_folder
 
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.parquet")
@@ -69,8 +69,11 @@ def read_live_table(path: str, version: int | None = None) -> LiveTable:
         checkpoints = [int(name[:20]) for name in folder.names(LOG) if _CHECKPOINT.fullmatch(name)]
         begin = max((number for number in checkpoints if number <= version), default=None)
     if begin is not None:
-        for action in _of_checkpoint(folder, f"{LOG}/{begin:020}.checkpoint.parquet"):
-            table.apply(action)
+        try:
+            for action in read_checkpoint(folder, begin):
+                table.apply(action)
+        except OSError as error:
+            raise LeftToSparkError(f"the table's checkpoint is not to be read here: {error}") from error
         table.version = begin
     catch_up(table, path, version)
     if not table.protocol or not table.metadata or (version is not None and table.version != version):
@@ -84,7 +87,7 @@ def catch_up(table: LiveTable, path: str, version: int | None = None) -> None:
     names = names_after(folder, table.version)
     names = [name for name in names if version is None or int(name[:20]) <= version]
     for name, commit in zip(names, folder.map(lambda file_name: list(folder.lines(f"{LOG}/{file_name}")), names), strict=True):
-        if name != f"{table.version + 1:020}.json":
+        if f"{LOG}/{name}" != commit_file(table.version + 1):
             break
         for line in commit:
             table.apply(json.loads(line))
@@ -100,14 +103,17 @@ def _newest_checkpoint(folder: LakeFolder) -> int | None:
     return int(checkpoint["version"])
 
 
-def _of_checkpoint(folder: LakeFolder, name: str) -> Iterator[dict[str, Any]]:
+def read_checkpoint(folder: LakeFolder, version: int, kinds: Sequence[str] = _OF_CHECKPOINT) -> Iterator[dict[str, Any]]:
+    """The actions of these kinds in a version's checkpoint.
+
+    Raises:
+        OSError: it is not one file, or not to be read here.
+    """
     import pyarrow.parquet as pq
 
-    try:
-        checkpoint = pq.ParquetFile(name, filesystem=folder.filesystem)
-        rows = checkpoint.read(columns=[name for name in _OF_CHECKPOINT if name in checkpoint.schema_arrow.names])
-    except OSError as error:
-        raise LeftToSparkError(f"the table's checkpoint is not to be read here: {error}") from error
+    name = f"{LOG}/{version:020}.checkpoint.parquet"
+    checkpoint = pq.ParquetFile(name, filesystem=folder.filesystem)
+    rows = checkpoint.read(columns=[kind for kind in kinds if kind in checkpoint.schema_arrow.names])
     for name in rows.column_names:
         for value in rows[name].drop_null().to_pylist():
             yield {name: {key: _as_json(key, field) for key, field in value.items() if field is not None}}

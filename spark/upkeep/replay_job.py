@@ -27,7 +27,7 @@ from spark.table.commit_history import commit_of, fold_history, silver_folded
 from spark.table.commit_metadata import Folded, fold, parse, silver_metadata, surviving
 from spark.table.identifiers import quote, table_at
 from spark.table.lake_location import is_reached
-from spark.table.log_reader import newest_commits
+from spark.table.log_reader import newest_commits, widen
 from spark.table.snapshot import read_live_table
 from spark.table.spark_failures import SPARK_FAILURES, run_again
 from spark.table.spark_session import compute_once, execute
@@ -50,8 +50,6 @@ from spark.upkeep.replay_shadow import (
 )
 from spark.upkeep.replay_spec import HISTORY, QUARANTINE, SILVER, Difference, Prepared, ReplaySpec, Swapped
 
-_FIRST_LOOK = 50
-
 
 @dataclass(frozen=True)
 class ReplayMark:
@@ -73,16 +71,12 @@ class ReplayMark:
 
 def newest_mark(path: str) -> ReplayMark | None:
     """That of the newest replay which no RESTORE has undone; None: there is none in the log."""
-    limit: int | None = _FIRST_LOOK
-    while True:
-        commits = newest_commits(path, limit) or []
-        for version, text in surviving(commits):
+    for commits in widen(lambda limit: surviving(newest_commits(path, limit) or ())):
+        for version, text in commits:
             mark = (parse(text, "silver", version) or {}).get("replay")
             if mark:
                 return ReplayMark(**mark)
-        if limit is None or len(commits) < limit:
-            return None
-        limit = limit * 10 if limit < 2_000 else None
+    return None
 
 
 def newest_version(path: str) -> int:

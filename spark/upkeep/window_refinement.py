@@ -26,7 +26,7 @@ from spark.specs import DELETED, JobResult
 from spark.table.commit_history import Commit, history
 from spark.table.identifiers import quote
 from spark.table.lake_location import is_reached
-from spark.table.log_reader import LOG
+from spark.table.log_reader import commit_file
 from spark.table.spark_failures import SPARK_FAILURES, is_closed_session, is_lost_work, run_again
 from spark.table.spark_session import compute_once
 from spark.table.table_folder import open_folder
@@ -132,7 +132,7 @@ def file_changes(spec: WindowedSpec, after: int, upto: int) -> list[str] | None:
     folder, names = open_folder(spec.silver_path), set[str]()
     try:
         for version in range(after + 1, upto + 1):
-            for line in folder.lines(f"{LOG}/{version:020}.json"):
+            for line in folder.lines(commit_file(version)):
                 action = json.loads(line)
                 for file in (action.get("add"), action.get("remove")):
                     if file is not None:
@@ -147,7 +147,7 @@ def version_mark(spec: WindowedSpec, version: int) -> str:
     if not is_reached(spec.silver_path):
         return ""
     try:
-        content = open_folder(spec.silver_path).read(f"{LOG}/{version:020}.json")
+        content = open_folder(spec.silver_path).read(commit_file(version))
     except FileNotFoundError:
         return ""
     return hashlib.sha256(content).hexdigest()[:16]

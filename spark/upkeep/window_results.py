@@ -18,11 +18,11 @@ from pyspark.sql import functions as sf
 from spark.errors import HistoryTooShortError
 from spark.table.commit_history import Commit, commit_of, fold_history, refuse_foreign
 from spark.table.identifiers import quote, table_at
-from spark.table.log_reader import newest_commits
+from spark.table.log_reader import newest_commits, widen
 from spark.table.spark_session import compute_once, execute
 from spark.upkeep.declared_windows import AFTER_FINAL, EARLY, END, FINAL, LATE, ON_TIME, PANE, SIGN, WindowedSpec
 
-_KIND, _LOOK = "windowed", 20
+_KIND = "windowed"
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,9 @@ def versions_here(spec: WindowedSpec) -> tuple[int, int] | None:
 
 def read_kept_results(path: str) -> KeptResults | None:
     """What the newest commit of ours says, without Spark, however many of others came since; None where that is not told."""
-    limit: int | None = _LOOK
-    while True:
-        commits = newest_commits(path, limit) or []
-        state = _newest([commit["userMetadata"] for commit in commits])
-        if state is not None or limit is None or len(commits) < limit:
-            return state
-        limit = None
+    looks = widen(lambda limit: newest_commits(path, limit) or [])
+    states = (_newest([commit["userMetadata"] for commit in commits]) for commits in looks)
+    return next((state for state in states if state is not None), None)
 
 
 def _newest(texts: Sequence[str | None]) -> KeptResults | None:

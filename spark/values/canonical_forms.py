@@ -133,7 +133,7 @@ def one_zero(sql: Callable[[str], str], lake: Callable[[Expression], Expression]
 
 BIT = Form(lambda c: f"({c} = B'1')::text", plain)
 NUMBER_FORMS = {
-    **dict.fromkeys(("smallint", "integer", "bigint", "bigint unsigned", "oid", "numeric"), AS_WRITTEN),
+    **dict.fromkeys(("smallint", "integer", "bigint", "bigint unsigned", "year", "oid", "numeric"), AS_WRITTEN),
     "boolean": AS_TEXT,
     "real": _float("float4send", 4, "7FC00000"),
     "double precision": _float("float8send", 8, "7FF8000000000000"),

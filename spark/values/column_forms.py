@@ -142,7 +142,9 @@ _MYSQL_TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext",
 _MYSQL_BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 _MYSQL_SQL: dict[str, tuple[Callable[[str], str], tuple[str, ...]]] = {
     # `+ 0` is the number without the zeros of ZEROFILL.
-    **dict.fromkeys(("smallint", "integer", "bigint", "bigint unsigned"), (lambda c: f"CAST({c} + 0 AS CHAR)", _MYSQL_WHOLE)),
+    **dict.fromkeys(
+        ("smallint", "integer", "bigint", "bigint unsigned", "year"), (lambda c: f"CAST({c} + 0 AS CHAR)", _MYSQL_WHOLE)
+    ),
     "boolean": (lambda c: f"IF({c} IS NULL, NULL, IF({c} + 0, 'true', 'false'))", ("bit",)),
     "double precision": (_mysql_double_bits, ("double",)),
     "real": (_float_bits, ("float",)),

@@ -66,7 +66,7 @@ class MySqlHashingDialect(BinlogHashing):
 
     digest = "sha256"
 
-    whole: tuple[str, ...] = ("smallint", "integer", "bigint")
+    whole: tuple[str, ...] = ("smallint", "integer", "bigint", "year")
     _numeric = ("bigint unsigned", "numeric")
     _readable = (*whole, *_numeric, "date", "timestamp without time zone", "timestamp with time zone", *_TEXTS)
 

@@ -18,7 +18,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
 from spark.values.handling_modes import Modes
-from spark.values.postgresql_numbers import UNSIGNED_BIGINT, numeric, unsigned_bigint
+from spark.values.postgresql_numbers import UNSIGNED_BIGINT, numeric, unsigned_bigint, year
 from spark.values.postgresql_times import FIRST_MICRO, LAST_MICRO, date, from_nanos, timestamptz
 from spark.values.postgresql_types import bit
 from spark.values.type_rule import LakeType, Refused, Rule, SourceType, as_text, binary, cast
@@ -78,7 +78,7 @@ NUMBER_RULES = (
         "int",
         "The year. 0000 is streamed as 1900, which is no year that the type has, and read back; a snapshot fails on it, "
         "though the column is left out. So `cdc preflight` and `cdc apply` look for it in tables that are yet to be read.",
-        lambda _: LakeType("int", lambda text: sf.when(text == "1900", 0).otherwise(text.try_cast("int")), form="year"),
+        year,
     ),
 )
 

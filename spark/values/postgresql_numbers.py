@@ -165,5 +165,15 @@ RULES = (
     ),
     Rule(("money",), "string", "The amount's digits; how many are fractions depends on the server's locale.", _money),
 )
-DECLARED = (Rule(("bigint unsigned",), UNSIGNED_BIGINT, "0 to 18446744073709551615 do not fit a bigint.", unsigned_bigint),)
-"""Of MySQL, where columns are declared: PostgreSQL has no such type."""
+
+
+def year(_: SourceType) -> LakeType:
+    """MySQL's and MariaDB's: 0, and 1901 to 2155. Their client counts from 1900, so 0 comes as that."""
+    return LakeType("int", lambda text: sf.when(text == "1900", 0).otherwise(text.try_cast("int")), form="year")
+
+
+DECLARED = (
+    Rule(("bigint unsigned",), UNSIGNED_BIGINT, "0 to 18446744073709551615 do not fit a bigint.", unsigned_bigint),
+    Rule(("year",), "int", "0000 is streamed as 1900, which is no year that the type has, and read back.", year),
+)
+"""Of MySQL, where columns are declared: PostgreSQL has no such types."""

@@ -52,7 +52,7 @@ from cdc_assets.registry.kinds import KINDS, experimental_warnings
 from cdc_assets.registry.loader import load_sources, registry_files
 from cdc_assets.registry.name_conflicts import find_collisions
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource, source_model
-from cdc_assets.stack.avro_converter import CLASS, ITS_BASE
+from cdc_assets.stack.own_converters import NULL_KEEPING_AVRO
 
 _MODE = 0o644
 
@@ -389,7 +389,7 @@ def _form(record: Record) -> str:
     return "debezium-json" if "op" in event and "source" in event else "flattened rows"
 
 
-_APICURIO = (CLASS, ITS_BASE)
+_APICURIO = (NULL_KEEPING_AVRO.converter, *NULL_KEEPING_AVRO.bases)
 _OWN_API = re.compile(r"(https?://.+)/apis/registry/v\d+/?")
 _FLAT = "ExtractNewRecordState"
 _BY_HAND = "declare its topics as a source of kind topics (docs/how-to/add-a-source.md)"
@@ -422,7 +422,7 @@ def registry_block(running: RunningConnector, source: str) -> dict[str, Any]:
 def null_notes(running: RunningConnector) -> list[str]:
     """That their converter writes something else than the row has."""
     config, key = running.config, "value.converter"
-    is_null_kept = config.get(key) == ITS_BASE or (
+    is_null_kept = config.get(key) in NULL_KEEPING_AVRO.bases or (
         config.get(key) == CONFLUENT and config.get(f"{key}.ignore.default.for.nullables", "false") != "true"
     )
     if not is_null_kept:

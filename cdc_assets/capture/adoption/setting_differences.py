@@ -82,6 +82,7 @@ _CAPTURE = (
     _Meaning("tombstones.on.delete", "nothing here reads tombstones", "none"),
     _Meaning(r"exactly\.once\.support|transaction\.boundary.*", _ONCE),
     _Meaning("value.converter.replace.null.with.default", "a NULL comes as its column's default: silver is not the source"),
+    _Meaning(r"value\.converter\.largest\.value\.bytes", "a row that is too large for Kafka ends the connector"),
     _Meaning(r"(key|value)\.converter.*", "the form of the records is read from the topics: capture.envelope says it", "none"),
     _Meaning(r"topic\.creation\..*", "how topics of new tables are made; cdc onboard makes them before", "none"),
     _Meaning("snapshot.mode", "what a connector reads that begins anew, or has lost its offset"),

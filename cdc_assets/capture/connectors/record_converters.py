@@ -3,6 +3,9 @@
 Connect has one converter a connector, for all its topics: in Avro are also heartbeats, notifications, and what is written into
 the log as a message. Those who read them here read both (clients.connector_events). A secret stands in a config as a placeholder
 that the worker fills in itself, so that the config holds none.
+
+A producer refuses a record above its `max.request.size`, and the connector's task ends with it. On a worker that has converters
+of ours (`CDC_CONNECT_BOUND`) a larger value becomes a sentence, which silver holds in quarantine; the other rows go on.
 """
 
 from __future__ import annotations
@@ -13,9 +16,8 @@ from cdc_assets.registry import settings
 from cdc_assets.registry.errors import ConnectError
 from cdc_assets.registry.record_forms import SchemaRegistry, apicurio_root
 from cdc_assets.registry.references import SecretRef
-from cdc_assets.registry.source_declaration import BaseSource
-from cdc_assets.registry.source_settings import Capture
-from cdc_assets.stack.avro_converter import CLASS
+from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
+from cdc_assets.stack.own_converters import BOUNDED_JSON, LARGEST_VALUE, NULL_KEEPING_AVRO
 
 
 def password_placeholder(password: SecretRef) -> str:
@@ -29,6 +31,9 @@ def password_placeholder(password: SecretRef) -> str:
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 CONFLUENT = "io.confluent.connect.avro.AvroConverter"
 _PARTS = ("key", "value")
+_MOST = "producer.override.max.request.size"
+_BESIDE_VALUE = 64 << 10
+"""Bytes for a record's key, headers and frame: with the value they make what a producer compares with its limit."""
 
 
 def converter_settings(source: BaseSource) -> dict[str, str]:
@@ -38,25 +43,44 @@ def converter_settings(source: BaseSource) -> dict[str, str]:
         ConnectError: the registry is none that the declared converter can write to.
     """
     captured = source.captured
+    limit = _value_limit(captured) if captured is not None else {}
     if captured is None or captured.capture.schema_registry is None:
         with_schema = captured is not None and captured.capture.envelope == "debezium-json-schema"
-        return _json(with_schema=with_schema)
+        return {**_json(with_schema=with_schema, value=BOUNDED_JSON.converter if limit else JSON), **limit}
     capture, registry = captured.capture, captured.capture.schema_registry
     assert registry is not None
     options = _apicurio(source.name, registry) if capture.converter == "apicurio" else _confluent(registry)
     return {
         **{f"{record_part}.{name}": value for record_part in _PARTS for name, value in options.items()},
+        **(limit if capture.converter == "apicurio" else {}),
         # Avro's names hold letters, digits and _ alone. Debezium asks for that by itself of converters that it knows.
         "field.name.adjustment.mode": "avro",
         "schema.name.adjustment.mode": "avro",
     }
 
 
-def class_of_converter(capture: Capture) -> str:
-    """The class that writes the records."""
-    if not capture.in_avro:
-        return JSON
-    return CLASS if capture.converter == "apicurio" else CONFLUENT
+def class_of_converter(source: CapturedSource) -> str:
+    """The class that writes the values.
+
+    Raises:
+        ConnectError: as `converter_settings`.
+    """
+    if not source.capture.in_avro:
+        return BOUNDED_JSON.converter if _value_limit(source) else JSON
+    return NULL_KEEPING_AVRO.converter if source.capture.converter == "apicurio" else CONFLUENT
+
+
+def _value_limit(source: CapturedSource) -> dict[str, str]:
+    most = settings.lookup(settings.CONNECT_BOUND) if source.cluster == "core" else None
+    if not most:
+        return {}
+    most = source.capture.settings.get(_MOST) or most
+    if not most.isdecimal() or int(most) <= 2 * _BESIDE_VALUE:
+        raise ConnectError(
+            f"source {source.name}: a producer that sends at most {most!r} bytes has no room for rows: set "
+            f"{settings.CONNECT_BOUND} (or capture.settings: {_MOST}) to the worker's producer.max.request.size"
+        )
+    return {f"value.converter.{LARGEST_VALUE}": str(int(most) - _BESIDE_VALUE)}
 
 
 def refuse_other_form(running: Mapping[str, str], declared: Mapping[str, str]) -> dict[str, list[str]]:
@@ -75,11 +99,11 @@ def refuse_other_form(running: Mapping[str, str], declared: Mapping[str, str]) -
     }
 
 
-def _json(*, with_schema: bool) -> dict[str, str]:
+def _json(*, with_schema: bool, value: str) -> dict[str, str]:
     return {
         "key.converter": JSON,
         "key.converter.schemas.enable": str(with_schema).lower(),
-        "value.converter": JSON,
+        "value.converter": value,
         "value.converter.schemas.enable": str(with_schema).lower(),
         # The default writes a column's default value where the row has NULL.
         "value.converter.replace.null.with.default": "false",
@@ -105,7 +129,7 @@ def _apicurio(source: str, registry: SchemaRegistry) -> dict[str, str]:
             "converter.apicurio.auth.password": password_placeholder(registry.password),
         }
     return {
-        "converter": CLASS,
+        "converter": NULL_KEEPING_AVRO.converter,
         "converter.apicurio.registry.url": f"{root}/apis/registry/v2",
         "converter.apicurio.registry.auto-register": "true",
         "converter.apicurio.registry.as-confluent": "true",

@@ -62,7 +62,7 @@ def beside_settings(source: CapturedSource, config: Mapping[str, str]) -> dict[s
 
 def topic_routes(source: CapturedSource) -> dict[str, str]:
     """The topics that Debezium would name otherwise than the registry does, and what they are called."""
-    own_topics = {names.topic_of(source, table.id): table.own_topic for table in source.tables if table.own_topic}
+    own_topics = {names.topic_of(source, table.id): table.topic for table in source.tables if table.topic}
     return {topic: other for topic, other in own_topics.items() if topic != other}
 
 

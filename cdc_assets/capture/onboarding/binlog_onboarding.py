@@ -17,7 +17,7 @@ from cdc_assets.capture.connectors.temporary_connectors import definitions_confi
 from cdc_assets.capture.named_log_position import await_binlog
 from cdc_assets.capture.onboarding.connector_steps import remove_beside
 from cdc_assets.capture.onboarding.onboarding_state import Facts, ListedTables, Route, await_ended
-from cdc_assets.capture.source_columns import columns_as_declared, registry_columns
+from cdc_assets.capture.source_columns import columns_as_declared
 from cdc_assets.clients import schema_history
 from cdc_assets.clients.databases.binlog import BinlogPosition
 from cdc_assets.clients.databases.binlog_capture import BinlogCapture
@@ -250,7 +250,7 @@ class MySqlKind(BinlogKind):
 
 def _declaration_problems(table: Table, catalogued: CatalogueTable | None) -> Iterator[str]:
     columns = {c.name: c for c in catalogued.columns} if catalogued else {}
-    missing = [name for name in registry_columns(table) if catalogued and name not in columns]
+    missing = [name for name in table.declared_columns if catalogued and name not in columns]
     if missing:
         yield f"{table.name} has no column {', '.join(missing)}, which the registry declares; it has: {', '.join(columns)}"
     nullable = [key for key in table.keys or () if key in columns and columns[key].nullable]

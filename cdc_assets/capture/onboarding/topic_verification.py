@@ -17,7 +17,6 @@ from cdc_assets.capture.connectors.setting_overrides import says_unchanged
 from cdc_assets.capture.log_position import await_in_core
 from cdc_assets.capture.onboarding.onboarding_state import Facts, OnboardingWork, Step
 from cdc_assets.capture.onboarding.snapshot import signal_snapshot
-from cdc_assets.capture.source_columns import registry_columns
 from cdc_assets.clients.connector_events import event_reader
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import OnboardingError
@@ -25,7 +24,7 @@ from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
-from spark.record_formats import ANCHOR_HEADER
+from spark.record_formats import ANCHOR_HEADER, LARGE_HEADER
 
 
 @dataclass
@@ -230,17 +229,19 @@ def _live_keys(work: OnboardingWork, table: Table, snapshot: Any) -> tuple[int |
     read = event_reader(work.after)
     by_place = work.state.route == "temporary" and work.kind.rows_rank_by_place
     for record in core.records(name, ranges, deadline=_DEADLINE_SECONDS):
-        event = read(record.value)
+        # Of a row that is too large for Kafka, the record says its key, and no more.
+        is_large = any(header == LARGE_HEADER for header, _ in record.headers)
+        event: dict[str, Any] = {"op": "u"} if is_large else read(record.value)
         if not event:
             continue
         key = hashlib.blake2b(record.key or b"", digest_size=12).digest()
         own = record.offset >= start.get(str(record.partition), 0)
         anchored = event["op"] == "r" and ((by_place and own) or any(header == ANCHOR_HEADER for header, _ in record.headers))
         # A row of a snapshot was read before the count, so whatever it shows is visible to it, or was changed since.
-        visible = event["op"] == "r" or work.kind.sees(snapshot, event["source"])
+        visible = is_large or event["op"] == "r" or work.kind.sees(snapshot, event["source"])
         if own:
             keys.came(event["op"], key, visible=visible)
-        if own and not anchored:
+        if own and not anchored and not is_large:
             stale.see(event["op"], key, _exact(table, event.get("after")))
         if visible:
             keys.see(event["op"], key, anchored=anchored, own=own)
@@ -252,7 +253,7 @@ def _exact(table: Table, row: dict[str, Any] | None) -> dict[str, Any] | None:
 
     MySQL's server writes a FLOAT with six digits to who selects it, and JSON with blanks that the log does not have.
     """
-    declared = registry_columns(table)
+    declared = table.declared_columns
     kinds = {name: text.split()[0].lower() for name, text in declared.items()}
     left_out = {*table.accept_inexact, *(name for name, kind in kinds.items() if kind in _FLOATS)}
     return row and {

@@ -14,7 +14,7 @@ from typing import Any
 from cdc_assets.capture.preflight import kafka_topics
 from cdc_assets.capture.preflight.capturable_tables import column_name_findings, column_refusals
 from cdc_assets.capture.preflight.inspection import Finding, Report, place_or_unknown, sort_findings, tables_to_read
-from cdc_assets.capture.source_columns import catalogue_of, registry_columns, without_columns
+from cdc_assets.capture.source_columns import catalogue_of, without_columns
 from cdc_assets.clients.kind_clients import open_connection
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names, settings
@@ -63,7 +63,7 @@ def place(source: UnaskedSource) -> str:
 def findings(chain: Chain[UnaskedSource], ask: Ask) -> Iterator[Finding]:
     """Every rule of its kind; a server that cannot be reached, or a driver that is not there, is one."""
     for table in chain.source.tables:
-        yield from column_name_findings(table, [*registry_columns(table)])
+        yield from column_name_findings(table, [*table.declared_columns])
     ours = (chain.source.reconciliation.marker, names.signal_declaration(chain.source))
     captured = [*(table.id for table in chain.source.tables), *(parse_table(name) for name in ours if name)]
     try:

@@ -125,7 +125,7 @@ def _answers(registry: SchemaRegistry) -> Finding:
 def _has_converter(chain: Chain[CapturedSource]) -> Finding:
     connect, converter = (
         chain.platform.core_connect(chain.source.cluster).within(_CONNECT_SECONDS),
-        class_of_converter(chain.source.capture),
+        class_of_converter(chain.source),
     )
     if converter in {plugin.class_name for plugin in connect.plugins()}:
         return Finding("converter", "ok", f"Connect at {connect.url}", f"has {converter}")

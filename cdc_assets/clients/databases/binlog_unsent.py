@@ -7,6 +7,10 @@
 | Execute_load_query and older ones | LOAD DATA of such a session |
 | ..._compressed | MariaDB with log_bin_compress=ON (types 165 to 171) |
 | Update_rows_partial | MySQL in a session with binlog_row_value_options=PARTIAL_JSON (type 39) |
+| a second row event of a table in a Transaction_payload | MySQL in a session with binlog_transaction_compression=ON |
+
+The last one Debezium sends. All events of such a transaction have one place, so of a table without a key silver takes rows of
+the second for a replay of the first (spark.events.source_positions). A statement of some thousand bytes writes several events.
 
 Row images with gaps are not told by SHOW BINLOG EVENTS: binlog_events.py.
 https://mariadb.com/kb/en/2-binlog-event-header/ , https://dev.mysql.com/doc/refman/9.7/en/replication-formats.html
@@ -19,6 +23,7 @@ expected it is a name. What a statement changes by a trigger, by a view or by a 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -189,11 +194,15 @@ _XID = re.compile(r" /\* xid=\d+ \*/$")
 _LOADS = ("Load", "New_load", "Execute_load_query")
 _STATEMENTS = ("Annotate_rows", "Rows_query")
 _LONGEST = 300
+SAME_PLACE = "second row event of a compressed transaction"
 
 
 @dataclass(frozen=True)
 class UnsentChange:
-    """A change of a table's rows without an event of Debezium's: its kind, where it begins, and its statement if it is known."""
+    """A change of a table's rows without an event of Debezium's, or of `SAME_PLACE`: its kind, where it begins, its statement.
+
+    The statement is empty where it is not known.
+    """
 
     table: TableId
     at: BinlogPosition
@@ -227,13 +236,14 @@ class UnsentReader:
         self._maps = TableMaps(self._tables)
         self._statement = ""
         self._payload = 0
+        self._events_in_payload: Counter[TableId] = Counter()
 
     def changes(self, rows: Iterable[Sequence[Any]]) -> Iterator[UnsentChange]:
         """Those of the next events; a statement that writes several events of a table is told by each of them."""
         for row in rows:
             file, begin, kind, _, end, info = row
             if kind == "Transaction_payload":
-                self._payload = begin
+                self._payload, self._events_in_payload = begin, Counter()
             # What is compressed begins where its payload ends.
             at = BinlogPosition.of(file, begin if begin < end else self._payload or begin)
             if kind in _STATEMENTS:
@@ -243,8 +253,17 @@ class UnsentReader:
                 yield from self._of_query(at, kind, info)
             elif kind == "Xid":
                 self._statement = ""
-            elif (table := self._maps.table_of(row)) and ("compressed" in kind.lower() or "partial" in kind.lower()):
-                yield UnsentChange(table, at, kind, shorten_statement(self._statement))
+            elif table := self._maps.table_of(row):
+                yield from self._of_rows(table, at, kind, is_packed=begin == end)
+
+    def _of_rows(self, table: TableId, at: BinlogPosition, kind: str, *, is_packed: bool) -> Iterator[UnsentChange]:
+        statement = shorten_statement(self._statement)
+        if "compressed" in kind.lower() or "partial" in kind.lower():
+            yield UnsentChange(table, at, kind, statement)
+        elif is_packed:
+            self._events_in_payload[table] += 1
+            if self._events_in_payload[table] == 2:
+                yield UnsentChange(table, at, SAME_PLACE, statement)
 
     def _of_query(self, at: BinlogPosition, kind: str, info: str) -> Iterator[UnsentChange]:
         if info in ("BEGIN", "COMMIT"):

@@ -161,9 +161,10 @@ class MySqlCapture(BinlogCapture):
 _SHAPE = re.compile(r"(?P<name>[a-z]+)\s*(?:\((?P<args>.*)\))?(?P<flags>[a-z ]*)", re.DOTALL)
 _SAME = {
     **dict.fromkeys(("tinyint", "tinyint unsigned", "smallint"), "smallint"),
-    **dict.fromkeys(("smallint unsigned", "mediumint", "mediumint unsigned", "int", "year"), "integer"),
+    **dict.fromkeys(("smallint unsigned", "mediumint", "mediumint unsigned", "int"), "integer"),
     **dict.fromkeys(("int unsigned", "bigint"), "bigint"),
     "bigint unsigned": "bigint unsigned",
+    "year": "year",
     "double": "double precision",
     "date": "date",
     "json": "json",

@@ -151,7 +151,7 @@ def _bits(form: str) -> Write:
 
 _MEASURED = ("text", "character varying", "character", "uuid")
 _WRITERS: dict[str, Write] = {
-    **dict.fromkeys(("smallint", "integer", "bigint", "bigint unsigned"), _whole),
+    **dict.fromkeys(("smallint", "integer", "bigint", "bigint unsigned", "year"), _whole),
     **dict.fromkeys(_MEASURED, _text),
     **dict.fromkeys(("boolean", "bit"), _boolean),
     "real": _bits(">f"),
@@ -163,7 +163,7 @@ _WRITERS: dict[str, Write] = {
     "time without time zone": _time,
 }
 _READERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("smallint", "integer", "bigint", "bigint unsigned"), int),
+    **dict.fromkeys(("smallint", "integer", "bigint", "bigint unsigned", "year"), int),
     **dict.fromkeys(_MEASURED, str),
     "numeric": Decimal,
     "date": date.fromisoformat,

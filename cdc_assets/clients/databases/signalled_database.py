@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 from cdc_assets.clients.databases.catalogue import CatalogueTable, SourceSnapshot
 from cdc_assets.clients.kind_clients import open_columns, open_connection, open_reader
+from cdc_assets.registry.databases import DatabaseKind
 from cdc_assets.registry.errors import DatabaseError
-from cdc_assets.registry.field_types import DatabaseKind, TableId
+from cdc_assets.registry.field_types import TableId
 
 
 class SignalledDatabase:

@@ -12,7 +12,8 @@ from typing import Protocol
 from cdc_assets.clients.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.clients.databases.row_pages import Connection
 from cdc_assets.registry import settings
-from cdc_assets.registry.field_types import DatabaseKind, TableId
+from cdc_assets.registry.databases import DatabaseKind
+from cdc_assets.registry.field_types import TableId
 
 
 class TranslatedCatalogue(Protocol):

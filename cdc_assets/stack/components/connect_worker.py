@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from cdc_assets.registry.kinds import modules_of_plugins
-from cdc_assets.stack import avro_converter
+from cdc_assets.registry.settings import CONNECT_BOUND
 from cdc_assets.stack.component import Component, Site, broker_names
 from cdc_assets.stack.components.java_process import CONNECT, jmx_address, jmx_options, jmx_ports, write_log4j, write_properties
 from cdc_assets.stack.components.kafka_broker import MAX_MESSAGE_BYTES
 from cdc_assets.stack.home import private_folder, write_private
 from cdc_assets.stack.kafka_logins import WORKER_USER, login, worker_topics
+from cdc_assets.stack.own_converters import BOUNDED_JSON, NULL_KEEPING_AVRO, OwnConverter, keep_jar
 from cdc_assets.stack.runtimes import SMALL_YOUNG, java, java_command, java_having
 from cdc_assets.stack.stack_errors import NotReadyError
 from spark.events.kafka_login import read_login
@@ -84,10 +85,14 @@ class ConnectWorker(Component):
                 folder = private_folder(plugins / name)
                 for jar in self.site.jars(name):
                     (folder / jar.name).symlink_to(jar)
-                if name == avro_converter.PLUGIN:
-                    # Beside the plugins: they are made anew, and to compile it takes a second.
-                    avro_converter.keep_jar(self.run / avro_converter.JAR)
-                    (folder / avro_converter.JAR).symlink_to(self.run / avro_converter.JAR)
+                if name == NULL_KEEPING_AVRO.plugin:
+                    self._add(NULL_KEEPING_AVRO, folder)
+            self._add(BOUNDED_JSON, private_folder(plugins / BOUNDED_JSON.plugin))
+
+    def _add(self, converter: OwnConverter, folder: Path) -> None:
+        # Beside the plugins: they are made anew, and to compile one takes a second.
+        keep_jar(converter, self.run / converter.jar)
+        (folder / converter.jar).symlink_to(self.run / converter.jar)
 
     @override
     def command(self) -> list[str]:
@@ -198,7 +203,9 @@ class ConnectWorker(Component):
     @override
     def addresses(self) -> Mapping[str, str]:
         own = {f"CDC_{self.cluster.upper()}_CONNECT": self.url, **jmx_address(self)}
-        return own | ({"CDC_CONNECT_SECRETS": str(self.site.home.secrets)} if self.cluster == "core" else {})
+        if self.cluster != "core":
+            return own
+        return own | {"CDC_CONNECT_SECRETS": str(self.site.home.secrets), CONNECT_BOUND: str(MAX_MESSAGE_BYTES)}
 
     @property
     def _login_file(self) -> Path:

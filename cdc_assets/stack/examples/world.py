@@ -44,7 +44,7 @@ def wheel() -> uv_wheel.Wheel:
     if lock is None:
         reason = f"which {PACKAGE} to fetch is not known: neither {_LOCKS[0]} nor {_LOCKS[1]} is here"
         raise DownloadError("examples", reason, "cdc up --no-examples")
-    return uv_wheel.locked_wheels(lock.read_text(encoding="utf-8"), PACKAGE)[0]
+    return uv_wheel.wheels_of(lock.read_text(encoding="utf-8"), PACKAGE)[0]
 
 
 def read(name: str) -> dict[str, Any]:

@@ -89,7 +89,7 @@ SETS: dict[str, JarSet] = {
     "strimzi": JarSet(("io.strimzi:crd-generator:1.2.0", "io.strimzi:api:1.2.0"), transitive=False),
     # For the tests: a schema registry.
     "apicurio": JarSet((f"io.apicurio:apicurio-registry-app:tar.gz:all:{APICURIO}",), transitive=False),
-    # For connectors that write Avro (stack.avro_converter), fetched when a source declares it.
+    # For connectors that write Avro (stack.own_converters), fetched when a source declares it.
     "apicurio-converter": JarSet((f"io.apicurio:apicurio-registry-utils-converter:{APICURIO}",), without=_WORKERS_OWN),
     # An agent that serves a JVM's own figures to Prometheus, where `CDC_JMX=on` asks for it; it has what it needs within itself.
     "jmx": JarSet((f"io.prometheus.jmx:jmx_prometheus_javaagent:{JMX_AGENT}",), transitive=False),

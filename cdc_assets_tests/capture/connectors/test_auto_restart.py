@@ -15,8 +15,7 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs import restart_sensors
 from cdc_assets.defs.volumetry_checks import _connector
 from cdc_assets.registry.errors import MissingAddressError
-from cdc_assets.registry.source_declaration import Source
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import Source, TopicSource
 
 
 def run(minutes: int, failed_at: range | set[int]) -> list[tuple[int, Action]]:

@@ -20,7 +20,7 @@ from cdc_assets.cli.output_formats import Format
 from cdc_assets.clients.connect import ConnectClient
 from cdc_assets.clients.connector_states import ConnectorStatus
 from cdc_assets.registry.errors import ConnectError
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import TopicSource
 
 WEB = TopicSource.model_validate(
     {

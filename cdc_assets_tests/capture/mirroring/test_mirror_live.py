@@ -15,8 +15,8 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import MirrorError
 from cdc_assets.registry.name_conflicts import find_unmirrored
+from cdc_assets.registry.source_declaration import TopicSource
 from cdc_assets.registry.source_settings import Mirror
-from cdc_assets.registry.topic_source import TopicSource
 from cdc_assets_tests.support.live.cdc import Lake
 from cdc_assets_tests.support.live.clusters import Clusters, captured, clusters_of, source, until
 from cdc_assets_tests.support.live.live_source import LiveSource

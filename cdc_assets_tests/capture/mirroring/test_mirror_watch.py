@@ -16,8 +16,7 @@ from cdc_assets.clients.kafka import Record, TopicState
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.capture_checks import _metadata
 from cdc_assets.registry.errors import MirrorError
-from cdc_assets.registry.source_declaration import Source, UnaskedSource
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import Source, TopicSource, UnaskedSource
 
 NOW_MS = 4_000_000_000_000
 

@@ -18,7 +18,7 @@ from cdc_assets.backup.verification import verify_backup
 from cdc_assets.clients.opened_store import open_store
 from cdc_assets.defs.asset_specs import table_spec
 from cdc_assets.registry.backup_store import BackupStore
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import TopicSource
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.committed import committed
 from cdc_assets_tests.support.lake.copies import plant_copies

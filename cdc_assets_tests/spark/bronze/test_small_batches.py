@@ -7,6 +7,7 @@ import random
 import uuid
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,7 @@ from cdc_assets_tests.support.lake.lake import rows
 from cdc_assets_tests.support.lake.topics import Broker
 from spark.bronze import append_job as by_spark
 from spark.bronze import small_append as small
+from spark.bronze.part_files import divide_ranges
 from spark.record_formats import ANCHOR_HEADER
 from spark.specs import BronzeSpec, JobResult, TopicRange
 from spark.table.commit_metadata import parse
@@ -253,3 +255,30 @@ def test_what_is_gone_from_kafka_is_named(session: SparkSession, kafka: str, tmp
     with pytest.raises(RangeLostError):
         small.append_small_batch(session, BronzeSpec(path, kafka, (asked,), "second"))
     assert len(rows(path)) == 1
+
+
+@pytest.mark.parametrize("span", [(0, 0), (0, 2)])
+def test_ranges_without_records_are_a_commit(tmp_path: Path, span: tuple[int, int]) -> None:
+    """An epoch begins where its topic is empty, and a range may hold nothing but control records."""
+    avro = TopicRange("a", "avro", "id-a", 1, {0: (0, 0)}, "debezium-avro", schema_registry="http://none")
+    spec = BronzeSpec(str(tmp_path / "bronze"), "none:1", (TopicRange("t", "json", "id-t", 1, {0: span}), avro), "empty")
+    assert small.can_append_by_tasks(spec)
+    done = small.append_ranges(spec, lambda _, topics: [])
+    assert (done.version, done.rows_inserted) == (0, 0)
+    committed = bronze_committed(spec.path)
+    assert committed is not None
+    assert {topic: state.positions for topic, state in committed.topics.items()} == {"json": {0: span[1]}, "avro": {0: 0}}
+    assert rows(spec.path) == []
+    later = replace(spec, topics=(replace(spec.topics[0], ranges={0: (span[1], 9)}),), operation_id="later")
+    assert small.append_ranges(later, lambda _, topics: []).version == 1
+
+
+@pytest.mark.parametrize(("offsets", "parts"), [(49_999, 1), (60_000, 2), (500_000, 4), (5_000_000, 40)])
+def test_no_batch_is_too_long_for_tasks(offsets: int, parts: int) -> None:
+    """More of them read a longer one: each holds all that it reads."""
+    spec = BronzeSpec("/lake/bronze", "none:1", (TopicRange("t", "t", "id-1", 0, {0: (0, offsets)}),), "long")
+    session: Any = SimpleNamespace(conf={"spark.sql.shuffle.partitions": "4"})
+    assert small.can_append_by_tasks(spec)
+    assert small.count_parts(session, spec) == parts
+    largest = max(end - start for part in divide_ranges(spec.topics, parts) for r in part for start, end in r.ranges.values())
+    assert largest <= small.MOST_OFFSETS_A_PART

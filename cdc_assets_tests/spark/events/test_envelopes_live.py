@@ -12,7 +12,7 @@ import pytest
 from cdc_assets.clients.databases.row_pages import RowForm
 from cdc_assets.clients.kafka import KafkaCluster
 from cdc_assets.clients.topic_rows import TopicFold
-from cdc_assets.registry.topic_source import TopicTable
+from cdc_assets.registry.table_declaration import TopicTable
 from cdc_assets_tests.support.lake.records import Sent, leaves_of
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.servers.apicurio import Apicurio, apicurio

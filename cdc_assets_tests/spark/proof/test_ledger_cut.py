@@ -23,7 +23,7 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof.event_ledger import count_events, hops, ledger_spec, places, read_windows
 from cdc_assets.registry import names
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import TopicSource
 from cdc_assets_tests.support.lake.lake import rows
 from cdc_assets_tests.support.lake.ledger_records import Made, sent
 from cdc_assets_tests.support.lake.topics import PATIENCE, Broker

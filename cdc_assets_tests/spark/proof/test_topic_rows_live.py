@@ -23,7 +23,7 @@ from cdc_assets.proof.comparison_result import TableResult
 from cdc_assets.proof.healing import heal
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import DatabaseError
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import TopicSource
 from cdc_assets_tests.support.lake.topics import Broker
 from cdc_assets_tests.support.live.writers import at_work
 from cdc_assets_tests.support.oracles.damage import PLANTED, plant

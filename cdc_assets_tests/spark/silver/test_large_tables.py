@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from cdc_assets_tests.support.lake.large_table import LargeTable, Row
 from spark.errors import LeftToSparkError
 from spark.silver import task_merge
-from spark.table import delta_rs
+from spark.table import delta_table
 from spark.table.snapshot import read_live_table
 
 
@@ -21,7 +21,7 @@ from spark.table.snapshot import read_live_table
 def test_the_table_holds_what_the_changes_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     # No file is small, some are, or all are; and checkpoints come often.
     monkeypatch.setattr(task_merge, "_SMALL_BYTES", (0, 3000, 1 << 20)[seed % 3])
-    monkeypatch.setattr(delta_rs, "_EVERY", 7)
+    monkeypatch.setattr(delta_table, "_EVERY", 7)
     table = LargeTable(str(tmp_path), seed)
     for number in range(15):
         table.change(late=number % 3 == 2)

@@ -10,10 +10,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from benchmarks.bench.profile import count_calls
-from spark.errors import CommitLeftOutError
+from spark.errors import CommitLeftOutError, HistoryTooShortError
 from spark.table.commit_history import commit_of, history, history_by_spark
 from spark.table.commit_metadata import RESTORED
-from spark.table.log_reader import names_after, newest_commits, newest_here
+from spark.table.log_reader import fold_newest, names_after, newest_commits, newest_here, widen
 from spark.table.spark_session import USER_METADATA, connect
 from spark.table.table_folder import open_folder
 
@@ -74,3 +74,24 @@ def test_the_newest_are_those_of_the_list(tmp_path: Path, checkpoint: int | None
     folder = open_folder(path)
     assert names_after(folder, 8) == [f"{version:020}.json" for version in (9, 10, 11)]
     assert len(names_after(folder, -1)) == len(listed)
+
+
+def test_a_reader_looks_no_further_back_than_it_needs() -> None:
+    looks: list[int | None] = []
+
+    def look(limit: int | None) -> list[int]:
+        looks.append(limit)
+        return list(range(6_000))[:limit]
+
+    def count_from_150(commits: list[int]) -> int:
+        if len(commits) < 150:
+            raise HistoryTooShortError(f"{len(commits)} commits")
+        return len(commits)
+
+    assert (fold_newest(look, count_from_150), looks) == (200, [20, 200])
+    looks.clear()
+    assert (len(list(widen(look, first=1))[-1]), looks) == (6_000, [1, 10, 100, 1_000, 10_000])
+    looks.clear()
+    assert (len(list(widen(look))[-1]), looks) == (6_000, [20, 200, 2_000, None])
+    with pytest.raises(HistoryTooShortError, match="2 commits"):
+        fold_newest(lambda limit: [2, 1][:limit], count_from_150, first=1)

@@ -14,7 +14,7 @@ from cdc_assets_tests.support.lake.deaf_proxy import DeafProxy, deaf_proxy
 from cdc_assets_tests.support.lake.large_table import LargeTable
 from spark.errors import CommitUncertainError, LeftToSparkError
 from spark.silver import task_merge
-from spark.table import buckets, commit_writer, delta_rs
+from spark.table import buckets, commit_writer, delta_table
 from spark.table.delta_rs import open_delta
 from spark.table.lake_location import gcs_access, s3_client
 from spark.table.log_reader import newest_commits
@@ -42,7 +42,7 @@ def is_write(method: str, path: str, body: bytes, name: str) -> bool:
 @pytest.mark.parametrize("vectors", [True, False])
 def test_the_table_holds_what_the_changes_say(object_lake: str, monkeypatch: pytest.MonkeyPatch, *, vectors: bool) -> None:
     monkeypatch.setattr(task_merge, "_SMALL_BYTES", 0)
-    monkeypatch.setattr(delta_rs, "_EVERY", 4)
+    monkeypatch.setattr(delta_table, "_EVERY", 4)
     table = LargeTable(object_lake, 3, vectors=vectors)
     for number in range(9):
         table.change(late=number % 3 == 2)

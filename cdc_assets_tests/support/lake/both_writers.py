@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets_tests.support.lake.delta_reader import read
-from cdc_assets_tests.support.lake.lake import KAFKA_DDL, WRITTEN, Lake, kafka_records
+from cdc_assets_tests.support.lake.lake import WRITTEN, Lake, kafka_records
 from cdc_assets_tests.support.lake.steps import FoldedTable, Log, bronze_version
-from spark.specs import META, BronzeSpec, SilverSpec, TopicRange
+from spark.specs import KAFKA_SCHEMA, META, BronzeSpec, SilverSpec, TopicRange
 from spark.table.delta_rs import is_delta, open_delta
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _compare_bronze(lake: Lake, folder: Path) -> None:
 
 
 def _read(lake: Lake, log: Log, asked: Sequence[TopicRange]) -> DataFrame:
-    return lake.session.createDataFrame(kafka_records(asked, log), KAFKA_DDL)
+    return lake.session.createDataFrame(kafka_records(asked, log), KAFKA_SCHEMA)
 
 
 def _compare_table(lake: Lake, table: FoldedTable, folder: Path) -> None:

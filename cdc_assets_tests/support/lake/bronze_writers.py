@@ -20,7 +20,7 @@ from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.defs.volumetry_checks import check_key
 from cdc_assets.registry import names
 from cdc_assets.registry.backup_store import BackupStore
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import TopicSource
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.lake.topics import Broker
 from spark.specs import JobResult, TopicRange

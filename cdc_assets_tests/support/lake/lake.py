@@ -19,15 +19,11 @@ from cdc_assets.capture.connectors.setting_overrides import PUBLIC as UNAVAILABL
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.steps import Log, Steps
 from spark.bronze.range_reader import SCHEMA
-from spark.specs import BronzeSpec, Column, JobResult, SilverSpec, TopicRange
+from spark.specs import KAFKA_SCHEMA, BronzeSpec, Column, JobResult, SilverSpec, TopicRange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-KAFKA_DDL = (
-    "topic string, partition int, offset bigint, timestamp timestamp, "
-    "headers array<struct<key: string, value: binary>>, key binary, value binary"
-)
 ID_V = (Column("id", "integer", False), Column("v", "text"))
 WRITTEN: dict[int, Lake] = {}
 """The lakes that have been written and not compared since, by the identity of their steps."""
@@ -90,10 +86,10 @@ class Lake:
     def _append_as_task(self, spec: BronzeSpec) -> JobResult | None:
         """As a task does it, in this process; None is what it leaves to Spark, which does it or says what is wrong."""
         from spark.bronze import small_append
-        from spark.bronze.small_append import is_small
+        from spark.bronze.small_append import can_append_by_tasks
         from spark.errors import SparkJobError
 
-        if not is_small(spec):
+        if not can_append_by_tasks(spec):
             return None
         try:
             return small_append.append_ranges(spec, lambda _, topics: [kafka_records(topics, self.log)])
@@ -104,7 +100,7 @@ class Lake:
         return self.ranges(table, {p: rs[-1].offset + 1 for p, rs in self.log[table].items()})
 
     def _read(self, session: SparkSession, topics: Sequence[TopicRange]) -> DataFrame:
-        return session.createDataFrame(kafka_records(topics, self.log), KAFKA_DDL)
+        return session.createDataFrame(kafka_records(topics, self.log), KAFKA_SCHEMA)
 
     def spec(self, table: str, columns: Sequence[Column] = ID_V, keys: Sequence[str] = ("id",)) -> SilverSpec:
         path = str(self.root / "silver" / "source" / table)

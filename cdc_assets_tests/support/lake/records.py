@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from cdc_assets_tests.support.lake.lake import KAFKA_DDL
 from spark.bronze.range_reader import SCHEMA
-from spark.specs import Column, SilverSpec, TopicRange
+from spark.specs import KAFKA_SCHEMA, Column, SilverSpec, TopicRange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +50,7 @@ def kafka(session: SparkSession, topics: Mapping[str, Sequence[Sent]]) -> DataFr
         for topic, records in topics.items()
         for number, sent in enumerate(records)
     ]
-    return session.createDataFrame(pa.Table.from_pylist(rows, schema=SCHEMA), KAFKA_DDL)
+    return session.createDataFrame(pa.Table.from_pylist(rows, schema=SCHEMA), KAFKA_SCHEMA)
 
 
 def drafted(

@@ -11,8 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from cdc_assets.clients.platform import Platform
-from cdc_assets.registry.source_declaration import Source
-from cdc_assets.registry.topic_source import TopicSource
+from cdc_assets.registry.source_declaration import Source, TopicSource
 from cdc_assets.stack.home import Home
 from cdc_assets_tests.support.live.cdc import Lake
 from cdc_assets_tests.support.live.live_source import LiveSource

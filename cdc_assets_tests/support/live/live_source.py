@@ -23,9 +23,10 @@ from cdc_assets.capture.connectors.debezium_settings import prefix_of
 from cdc_assets.capture.connectors.postgresql_connector import capture_config
 from cdc_assets.capture.connectors.setting_overrides import settle
 from cdc_assets.clients.connect import ConnectClient
+from cdc_assets.registry.settings import CONNECT_BOUND
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets.stack.component import Component, Site, as_child
-from cdc_assets.stack.components.kafka_broker import KafkaBroker
+from cdc_assets.stack.components.kafka_broker import MAX_MESSAGE_BYTES, KafkaBroker
 from cdc_assets.stack.components.postgres_server import Postgres, ensure_database, ensure_role
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.jars.jar_sets import TEST_PLUGINS
@@ -126,6 +127,8 @@ class LiveSource:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("CDC_HOME", str(self.home.root))
             patch.setenv("CDC_CONNECT_SECRETS", str(self.home.secrets))
+            # As the embedded worker says it.
+            patch.setenv(CONNECT_BOUND, str(MAX_MESSAGE_BYTES))
             yield
 
     def capture(self, tables: Sequence[str | Mapping[str, object]], **overrides: str) -> None:

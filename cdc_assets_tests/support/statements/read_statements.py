@@ -13,8 +13,8 @@ from typing import Any
 
 from cdc_assets.capture.connectors.debezium_settings import binlog_value_settings
 from cdc_assets.registry.record_forms import ValueForms
-from cdc_assets.stack.avro_converter import compiler_jars
 from cdc_assets.stack.jars.locked_jars import cache_folder, download, read_lock, repository
+from cdc_assets.stack.own_converters import compiler_jars
 from cdc_assets.stack.runtimes import java_command
 from cdc_assets_tests.programs.whole_java import whole_java
 

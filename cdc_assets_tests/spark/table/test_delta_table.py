@@ -1,0 +1,82 @@
+"""What is kept of a table is what its log says, whatever has become of it; and of two commits to one version one is made."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable as ByDeltaRs
+
+from spark.errors import LeftToSparkError
+from spark.table.commit_writer import commit_info, create_table
+from spark.table.data_files import write_file
+from spark.table.delta_table import table_of
+from spark.table.log_reader import last_checkpoint
+from spark.table.table_folder import open_folder
+
+ROWS = pa.table({"a": [1], "b": ["x"]})
+
+
+def make(path: Path, interval: int, rows: pa.Table = ROWS) -> str:
+    path.mkdir()
+    create_table(str(path), rows, {"delta.checkpointInterval": str(interval)}, "")
+    return str(path)
+
+
+def append(path: str, base: int) -> int:
+    added = {"add": write_file(open_folder(path), ROWS)}
+    return table_of(path).commit(base, [commit_info("WRITE", f"of {base}", {}), added])
+
+
+def test_a_changed_property_is_seen_at_once(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", 100)
+    for value in ("one", "two"):
+        ByDeltaRs(path).alter.set_table_properties({"cdc.bronzeFrom": value}, raise_if_not_exists=False)
+        append(path, ByDeltaRs(path).version())
+        assert table_of(path).properties() == ByDeltaRs(path).metadata().configuration
+        assert table_of(path).properties()["cdc.bronzeFrom"] == value
+    assert table_of(path).columns() == ("a", "b")
+
+
+def test_a_table_in_anothers_place_has_columns_of_its_own(tmp_path: Path) -> None:
+    path, other = make(tmp_path / "t", 100), make(tmp_path / "other", 7, pa.table({"c": [1]}))
+    assert table_of(path).columns() == ("a", "b")
+    shutil.rmtree(path)
+    shutil.move(other, path)
+    assert table_of(path).columns() == ("c",)
+    assert table_of(path).properties() == {"delta.checkpointInterval": "7"}
+
+
+def test_checkpoints_are_made_as_the_table_wants_them_and_read(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", 3)
+    folder = open_folder(path)
+    made = []
+    for base in range(7):
+        append(path, base)
+        made.append((last_checkpoint(folder) or {}).get("version"))
+    assert made == [None, None, 3, 3, 3, 6, 6]
+    for version in range(7):
+        (tmp_path / "t" / "_delta_log" / f"{version:020}.json").unlink()
+    table_of.cache_clear()
+    assert table_of(path).properties() == {"delta.checkpointInterval": "3"}
+    assert ByDeltaRs(path).to_pyarrow_table().num_rows == 8
+
+
+def test_of_two_commits_to_one_version_one_is_made(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", 100)
+    assert append(path, 0) == 1
+    with pytest.raises(LeftToSparkError, match="somebody else has committed version 1"):
+        append(path, 0)
+
+
+def test_a_log_without_its_beginning_is_not_read_here(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", 100)
+    append(path, 0)
+    (tmp_path / "t" / "_delta_log" / f"{0:020}.json").unlink()
+    table_of.cache_clear()
+    with pytest.raises(FileNotFoundError, match="no log of a table begins here"):
+        table_of(path).metadata()
+    with pytest.raises(FileNotFoundError, match="no log of a table begins here"):
+        table_of(str(tmp_path / "none")).metadata()
