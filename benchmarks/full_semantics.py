@@ -31,8 +31,8 @@ from benchmarks import simple_silver
 from benchmarks.paired import Took, ratios, took
 from benchmarks.spark_jobs import COLUMNS, events
 from cdc_assets_tests.support.lake.jvm import spark_connect
-from cdc_assets_tests.support.lake.lake import KAFKA
 from spark.bronze import append_job as bronze
+from spark.bronze.range_reader import SCHEMA
 from spark.silver import fold_job as silver
 from spark.specs import BronzeSpec, SilverSpec, TopicRange
 from spark.table.spark_session import connect
@@ -153,7 +153,7 @@ class Feed:
             }
             for offset, (key, value) in enumerate(sent, start)
         ]
-        pq.write_table(pa.Table.from_pylist(rows, schema=KAFKA), file)
+        pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), file)
         self.at += len(sent)
         topic = TopicRange("accounts", "bench.accounts", "id", 0, {0: (start, self.at)})
         spec = BronzeSpec(self.bronze, "none", (topic,), uuid.uuid4().hex)

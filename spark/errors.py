@@ -166,3 +166,16 @@ def quantity(count: int, noun: str, *, form: str = "") -> str:
     # entry: entries; key: keys.
     plural = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s"
     return f"{count:{form}} {plural}"
+
+
+WITH_ITS_WRITER = "read it with the cdc that wrote it; cdc --version tells which one this is"
+
+
+def other_format(place: str, what: str, number: object, reads: int, *, instead: str = WITH_ITS_WRITER) -> str:
+    """Why something of ours is not read, in the same words for each format; empty where its number is the one that is read.
+
+    `place` is where it lies, `what` it is with its article, `instead` what to do.
+    """
+    if type(number) is int and number == reads:
+        return ""
+    return f"{place} is {what} of format {'none' if number is None else number}, this cdc reads {reads}: {instead}"

@@ -30,7 +30,7 @@ from cdc_assets.backup.backup_position import (
 from cdc_assets.backup.json_lines import BronzeRow, LineRun, Lines, line_runs
 from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject, facts_of
 from cdc_assets.backup.object_layout import ObjectLayout, OffsetRanges, object_name, table_prefix
-from cdc_assets.clients.delta_log import bronze_committed, of_epoch
+from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets.clients.delta_rows import open_dataset
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.registry.errors import BackupError
@@ -43,7 +43,7 @@ from spark.table.needed_versions import Floor, floors_of
 # A table's slice of its source's change log at one version, read through delta-rs: no JVM, bounded memory.
 #
 # Two passes over what is new: the first one measures (offset windows with their records and bytes, a few numbers per
-# thousand records), from which batches are cut; the second one reads one batch at a time.
+# thousand records), from which batches are made; the second one reads one batch at a time.
 # Offsets per window of the first pass: batches end where a window ends.
 _WINDOW = 500
 # pyarrow's defaults hold 16 batches of 131,072 rows of several files at a time: gigabytes of change events.
@@ -128,21 +128,10 @@ class BronzeSlice:
         for partition, (first, end) in ranges.items():
             if end > first:
                 anywhere |= (ds.field("partition") == partition) & (offset >= first) & (offset < end)
-        epoch = of_epoch(self.dataset, self.epoch)
-        if "epoch" in self.dataset.schema.names:
-            # Of a log that was begun without the column: what the offsets alone tell.
-            epoch |= ds.field("epoch").is_null()
-        condition = (ds.field("topic") == self.topic) & anywhere & epoch
+        condition = (ds.field("topic") == self.topic) & anywhere & (ds.field("epoch") == self.epoch)
         if self.since is not None:
             condition &= ds.field("timestamp") >= pa.scalar(self.since, pa.timestamp("us", "UTC"))
         return condition
-
-
-def open_bronze(path: str, version: int, topic: str) -> BronzeSlice:
-    """The slice of a topic at a version, of epoch 0."""
-    table = open_delta(path, version=version)
-    metadata = table.metadata()
-    return BronzeSlice(open_dataset(table, path), topic, id=str(metadata.id), floor=floors_of(metadata.configuration).get(topic))
 
 
 def oldest_timestamp(committed: Committed, topic: str, after_version: int | None) -> int | None:
@@ -159,7 +148,7 @@ def oldest_timestamp(committed: Committed, topic: str, after_version: int | None
     return min((share.min_timestamp for share in shares if share.min_timestamp is not None), default=None)
 
 
-def cut(
+def split_batches(
     windows: Windows, *, start: Mapping[int, int], end: Mapping[int, int], max_records: int, max_bytes: int
 ) -> Iterator[dict[int, tuple[int, int]]]:
     """Consecutive batches from `start` to `end`, each within both bounds, or of one window.
@@ -183,7 +172,7 @@ def cut(
 
 
 def _is_ordered(table: Any) -> bool:
-    """As files of one partition are, mostly: a sort copies all of it into new memory."""
+    # Files of one partition are, mostly. A sort copies all of the columns into new memory.
     import numpy as np
 
     partitions, offsets = (np.diff(table[name].to_numpy()) for name in ("partition", "offset"))
@@ -228,7 +217,7 @@ _PIECES_AHEAD = 32
 
 @dataclass
 class HourObject:
-    """Gzip without a time stamp, always cut into pieces alike: the same lines give the same bytes.
+    """Gzip without a time stamp, always packed by pieces alike: the same lines give the same bytes.
 
     `packing` is one thread, so that pieces are compressed in their order.
 
@@ -280,7 +269,7 @@ class HourObject:
         self._await_pieces(_PIECES_AHEAD)
 
     def _await_pieces(self, left: int) -> None:
-        """Until no more than so many wait; an error of one is raised here."""
+        # At most _PIECES_AHEAD of them are in memory; an error of the thread is raised here.
         while len(self._ahead) > left:
             self._ahead.popleft().result()
 
@@ -362,8 +351,15 @@ class _TableBackup:
         if committed is None or not states:
             return at
         topic, newest = _only_topic(states, f"{self.source}/{self.table}")
-        bronze = open_bronze(self.bronze_path, committed.version, topic)
-        bronze = replace(bronze, since=oldest_timestamp(committed, topic, at.version_of(bronze.id)))
+        table = open_delta(self.bronze_path, version=committed.version)
+        metadata = table.metadata()
+        bronze = BronzeSlice(
+            open_dataset(table, self.bronze_path),
+            topic,
+            since=oldest_timestamp(committed, topic, at.version_of(str(metadata.id))),
+            id=str(metadata.id),
+            floor=floors_of(metadata.configuration).get(topic),
+        )
         epochs, folder = bronze_epochs(newest), f"{self.store.url}/{table_prefix(self.source, self.table)}"
         refuse_expired(bronze.floor, at, folder)
         for before, state in zip([None, *epochs], epochs, strict=False):
@@ -397,7 +393,7 @@ class _Copy:
     def all_batches(self, at: BackupPosition, written: list[Manifest]) -> BackupPosition:
         """Batches until bronze's end; appends the manifests that this call has written."""
         while (ranges := self._next(at)) is not None:
-            cuts = cut(
+            batches = split_batches(
                 self.bronze.windows(ranges),
                 start=at.positions,
                 end=self.state.positions,
@@ -405,7 +401,7 @@ class _Copy:
                 max_bytes=self.of.form.max_bytes,
             )
             reached = at
-            for batch in cuts:
+            for batch in batches:
                 plan = self._write_plan(batch, reached)
                 reached = self._write(plan, reached, written)
                 if plan.ranges != batch:
@@ -455,7 +451,6 @@ class _Copy:
         return stored
 
     def _has_grown(self, found: BatchPlan) -> bool:
-        """Is bronze, by now, at the version of a plan that is newer than ours?"""
         if found.bronze_version <= self.version:
             return False
         committed = bronze_committed(self.of.bronze_path)
@@ -528,7 +523,6 @@ def _only_topic(states: dict[str, CommittedTopic], what: str) -> tuple[str, Comm
 
 
 def _next_position(at: BackupPosition, topic: str, state: CommittedTopic, place: str) -> BackupPosition:
-    """The position to go on from."""
     if at.epoch < 0:
         return BackupPosition(state.epoch, topic, state.topic_id)
     if (at.epoch, at.topic, at.topic_id) != (state.epoch, topic, state.topic_id):

@@ -79,11 +79,10 @@ class NewestManifest:
 
     @property
     def is_unnamed(self) -> bool:
-        """Whether nothing names the newest by its digest: a backup was killed before it could, or was of an earlier release.
-        Where the one that is named is gone, that stays said."""
+        """Whether nothing names the newest: a backup was killed before it could. A named one that is gone stays named."""
         if self.manifest is None or self.lost:
             return False
-        return self.named is None or self.named.key != self.manifest.key or not self.named.digest
+        return self.named is None or self.named.key != self.manifest.key
 
     def refuse_replaced(self, url: str) -> None:
         """A backup does not go on behind a manifest that somebody has replaced: its positions may be anything.
@@ -92,7 +91,7 @@ class NewestManifest:
             BackupError: saying what to do.
         """
         named, there = self.named, self.manifest
-        if named and there and named.key == there.key and named.is_other(there.sha256):
+        if named and there and named.key == there.key and named.digest != there.sha256:
             raise BackupError(
                 f"{url}/{named.key} is another than when it was written: sha256 {there.sha256}, _newest says {named.digest}; "
                 "put it back as it was, or remove it: the next backup makes it again of what bronze has"
@@ -115,7 +114,7 @@ def backup_position(store: ObjectStore, *, source: str, table: str) -> BackupPos
 
 
 def find_newest(store: ObjectStore, source: str, table: str) -> NewestManifest:
-    """By as many requests, and the same errors.
+    """The newest manifest of a table and what `_newest` names, by three small requests, however many manifests there are.
 
     Raises:
         BackupError: when the newest manifest cannot be read.

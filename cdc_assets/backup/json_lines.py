@@ -39,7 +39,7 @@ class Lines:
 
     Keys, values and headers are text where they are valid UTF-8 and base64 otherwise (`key_base64` instead of `key`), so that a
     restore gives back the same bytes. Fields are sorted; `timestamp` is in milliseconds, as Kafka has it, `source_ts` in
-    microseconds. `snapshot`, `source_ts` and `tx_id` are not in the lines of earlier versions (manifests of format 1).
+    microseconds.
 
     With `values: json` a value that is a JSON object stands in its line to the letter, and `size` says how many bytes it has.
     Any other one is `value_text` or `value_base64`, so that `value` is an object in every line, or null.
@@ -135,7 +135,7 @@ def _refuse(constant: str) -> None:
 
 
 def _leave_out(texts: Sequence[bytes], places: Any, found: Any) -> None:
-    """Clear what is none, by halves."""
+    # By halves: a batch that is all objects costs one call of the reader, one odd value the logarithm of them.
     if not len(places) or _all_are_objects([texts[index] for index in places]):
         return
     if len(places) == 1:
@@ -248,7 +248,7 @@ def arrow_lines(batch: Any, lines: Lines, as_json: Any = None) -> Any | None:
         if (strings := _quote(batch.column(name))) is None:
             return None
         quoted[name] = strings
-    size_and_value = _value_parts(batch.column("value"), as_json)
+    size_and_value = _value_pieces(batch.column("value"), as_json)
     if size_and_value is None:
         return None
     size, value = size_and_value
@@ -274,8 +274,8 @@ def arrow_lines(batch: Any, lines: Lines, as_json: Any = None) -> Any | None:
     )
 
 
-def _value_parts(column: Any, as_json: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
-    """Of a value the parts of its size and of itself, each with its field's name; `as_json` is None where all are strings."""
+def _value_pieces(column: Any, as_json: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    """Of a value the pieces of its size and of itself, each with its field's name; `as_json` is None where all are strings."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -300,7 +300,7 @@ def _value_parts(column: Any, as_json: Any) -> tuple[tuple[Any, ...], tuple[Any,
 
 
 def _quote(column: Any) -> tuple[Any, ...] | None:
-    """Each as a JSON string, or `null`: the parts of it, in their order."""
+    """Each as a JSON string, or `null`: the pieces of it, in their order."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -346,13 +346,12 @@ def _arrow_text(text: str) -> Any:
 
 
 def _bytes_of(text: Any, start: int, end: int) -> Any:
-    """Those of the rows from one number on up to another: a column's buffers are its batch's, and of all batches beside it."""
+    # A slice of an Arrow column shares the buffers of its whole batch, so its bytes are found by the offsets.
     ends, data = _ends(text), text.buffers()[2]
     return memoryview(data or b"")[int(ends[start]) : int(ends[end])]
 
 
 def _ends(text: Any) -> Any:
-    """Where each row begins in its buffer, and the last one ends."""
     import numpy as np
 
     return np.frombuffer(text.buffers()[1], np.int64)[text.offset :]

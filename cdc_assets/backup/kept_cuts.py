@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cdc_assets.backup.platform_log import seal, unseal
+from cdc_assets.backup.documents import no_document, read_document, write_document
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.registry.errors import BackupError, StoreError
 
-FORMAT = 1
+_KIND = "cut"
 Topics = Mapping[str, Mapping[str, Any]]
 """By topic its `id`, its `epoch`, by partition the `ends`, and the `records` of the epoch up to there."""
 
@@ -31,7 +31,7 @@ class KeptCut:
 
     def to_bytes(self) -> bytes:
         """As canonical JSON, always alike."""
-        return seal({"cdc_assets": FORMAT, "kind": "cut", **asdict(self)})
+        return write_document(_KIND, asdict(self), sealed=True)
 
     @classmethod
     def from_bytes(cls, data: bytes, *, key: str) -> KeptCut:
@@ -41,15 +41,11 @@ class KeptCut:
             BackupError: naming the object, when it is none of this format, or not as it was written.
         """
         try:
-            raw = unseal(data, key=key)
-            kind, version = raw.pop("kind"), raw.pop("cdc_assets")
-            cut = cls(**raw)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BackupError(f"{key} is no cut of a backup: {type(error).__name__}: {error}") from error
-        if version != FORMAT:
-            raise BackupError(f"{key} has format {version}, this version reads {FORMAT}: upgrade it")
-        if kind != "cut" or cut_key(cut.source, cut.cut) != key:
-            raise BackupError(f"{key} holds {kind} {cut.cut} of {cut.source}")
+            cut = cls(**read_document(_KIND, data, key=key, sealed=True))
+        except TypeError as error:
+            raise no_document(_KIND, key, error) from error
+        if cut_key(cut.source, cut.cut) != key:
+            raise BackupError(f"{key} holds {_KIND} {cut.cut} of {cut.source}")
         return cut
 
 

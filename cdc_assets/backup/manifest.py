@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cdc_assets.backup.documents import digest, no_document, read_document, write_document
 from cdc_assets.backup.object_layout import (
     ObjectLayout,
     OffsetRanges,
@@ -51,7 +51,7 @@ def sign(place: str, text: str) -> str:
 
 
 def describe(signature: str) -> str:
-    """What is known of who wrote it, for people."""
+    """A signature in words for people: not signed, signed by the secret, or signed without a secret here to compare it with."""
     if not signature:
         return UNSIGNED
     return SIGNED if _key() else NOT_LOOKED_AT
@@ -76,10 +76,8 @@ def _key() -> bytes:
         return b""
 
 
-FORMAT = 4
-_DEFAULT_LAYOUT_FORMAT = 3
-_READ = (1, 2, _DEFAULT_LAYOUT_FORMAT, FORMAT)
 _FACTS = ("snapshots", "openings", "schema_ids")
+_OWN_FIELDS = ("records", "by_op", "objects", "positions", "epoch_records", "records_total", "previous")
 
 
 @dataclass(frozen=True)
@@ -92,10 +90,6 @@ class BatchPlan:
 
     The plan fixes the offsets of the batch. Whoever finds one (after a crash, or because another backup of the table is at work
     at the same time) makes exactly that batch, so that all of them write the same bytes under the same keys.
-
-    Format 2: lines have all of bronze's columns, and a plan has what bronze's commits know of its topic. Format 3: a manifest
-    names the digest of the one before it. Format 4 names a layout; what has the default one stays in format 3. All four are
-    read.
     """
 
     source: str
@@ -127,7 +121,7 @@ class BatchPlan:
 
     def to_bytes(self) -> bytes:
         """Canonical JSON: equal plans have equal bytes."""
-        return _dump("plan", asdict(self))
+        return write_document("plan", asdict(self))
 
     @classmethod
     def from_bytes(cls, data: bytes, *, key: str) -> BatchPlan:
@@ -136,11 +130,11 @@ class BatchPlan:
         Raises:
             BackupError: naming the object, when it is none of this format.
         """
-        raw = _load("plan", data, key)
+        fields = read_document("plan", data, key=key)
         try:
-            return _plan(raw)
+            return _plan(fields)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BackupError(f"{key} is no plan: {type(error).__name__}: {error}") from error
+            raise no_document("plan", key, error) from error
 
 
 @dataclass(frozen=True)
@@ -162,8 +156,8 @@ class Manifest:
     """One batch of one incarnation of a topic.
 
     `positions`, `epoch_records` and `records_total` are those of the whole backup with this batch, so that the newest
-    manifest alone tells where to go on. `previous` is the `digest` of the manifest before it, empty for the first and in
-    formats 1 and 2. `digest` is the SHA-256 of this one's bytes as they were read from the store.
+    manifest alone tells where to go on. `previous` is the `digest` of the manifest before it, empty for the first.
+    `digest` is the SHA-256 of this one's bytes as they were read from the store.
     """
 
     plan: BatchPlan
@@ -184,13 +178,13 @@ class Manifest:
     @property
     def sha256(self) -> str:
         """Of its bytes, as they were read, else as they are written."""
-        return self.digest or hashlib.sha256(self.to_bytes()).hexdigest()
+        return self.digest or digest(self.to_bytes())
 
     def to_bytes(self) -> bytes:
         """Canonical JSON; the plan's fields are the manifest's own."""
         document = asdict(self)
         del document["digest"]
-        return _dump("manifest", {**document.pop("plan"), **document})
+        return write_document("manifest", {**document.pop("plan"), **document})
 
     @classmethod
     def from_bytes(cls, data: bytes, *, key: str) -> Manifest:
@@ -199,22 +193,14 @@ class Manifest:
         Raises:
             BackupError: naming the object, when it is none of this format, or lies under another one's key.
         """
-        raw = _load("manifest", data, key)
+        fields = read_document("manifest", data, key=key)
         try:
-            own = {name: raw.pop(name) for name in ("records", "by_op", "objects", "positions", "epoch_records", "records_total")}
-            previous = raw.pop("previous", "")
-            manifest = cls(
-                **{
-                    **own,
-                    "plan": _plan(raw),
-                    "positions": {int(p): int(o) for p, o in own["positions"].items()},
-                    "objects": tuple(ManifestObject(**item) for item in own["objects"]),
-                    "previous": str(previous),
-                    "digest": hashlib.sha256(data).hexdigest(),
-                }
-            )
+            own = {name: fields.pop(name) for name in _OWN_FIELDS}
+            own["positions"] = {int(p): int(o) for p, o in own["positions"].items()}
+            own["objects"] = tuple(ManifestObject(**item) for item in own["objects"])
+            manifest = cls(_plan(fields), **own, digest=digest(data))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BackupError(f"{key} is no manifest: {type(error).__name__}: {error}") from error
+            raise no_document("manifest", key, error) from error
         if manifest.key != key:
             raise BackupError(f"{key} holds the manifest of {manifest.key}")
         return manifest
@@ -227,58 +213,32 @@ def facts_of(state: CommittedTopic) -> dict[str, Any]:
 
 
 def _plan(raw: Mapping[str, Any]) -> BatchPlan:
-    return BatchPlan(**{**raw, "ranges": _ranges(raw["ranges"]), "layout": ObjectLayout(**raw.get("layout", {}))})
+    return BatchPlan(**{**raw, "ranges": _ranges(raw["ranges"]), "layout": ObjectLayout(**raw["layout"])})
 
 
 def _ranges(raw: Mapping[str, Any]) -> dict[int, tuple[int, int]]:
     return {int(p): (int(first), int(end)) for p, (first, end) in raw.items()}
 
 
-def _dump(kind: str, document: dict[str, Any]) -> bytes:
-    version = FORMAT
-    if document["layout"] == asdict(ObjectLayout()):
-        del document["layout"]
-        version = _DEFAULT_LAYOUT_FORMAT
-    return json.dumps({"cdc_assets": version, "kind": kind, **document}, sort_keys=True, separators=(",", ":")).encode()
-
-
-def _load(kind: str, data: bytes, key: str) -> dict[str, Any]:
-    try:
-        raw = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise BackupError(f"{key} is no {kind}: {error}") from error
-    if not isinstance(raw, dict) or raw.pop("kind", None) != kind:
-        raise BackupError(f"{key} is no {kind} of a backup")
-    version = raw.pop("cdc_assets", None)
-    if version not in _READ:
-        raise BackupError(f"{key} has {kind} format {version}, this version reads up to {FORMAT}: upgrade it")
-    return raw
-
-
 @dataclass(frozen=True)
 class NamedObject:
-    """What is named as the newest; `digest` is empty where an earlier release has put it, `signature` where nobody has signed."""
+    """What is named as the newest, with the SHA-256 of its bytes; `signature` is empty where nobody has signed."""
 
     key: str
-    digest: str = ""
+    digest: str
     signature: str = ""
-
-    def is_other(self, sha256: str) -> bool:
-        """Whether an object of this digest is another than the one that was named."""
-        return self.digest not in ("", sha256)
 
 
 @dataclass(frozen=True)
 class NewestName:
-    """The object at `key`, which names one of `folder`: by a name that fits, which people call `what`.
-
-    What names the newest object of a chain: `_newest` the newest manifest of a table, put behind it, by name and SHA-256.
+    """The object at `key`, which names the newest object of a chain by name and SHA-256: `_newest` a table's newest manifest.
 
         0000-00000000000000000020.json 5f70bf18a086…
 
+    `folder` is the prefix of the chain's objects, `is_name` tells their names from others, `what` is their noun in messages.
     Each manifest names the one before it, so that nothing but this names the newest. It may name an older one where a backup
-    was killed between the two, and never one that is not there yet. Earlier releases put the name alone. Where the secret is
-    there, a signature stands behind (`sign`).
+    was killed between the two, and never one that is not there yet. Where the secret is there, a signature stands behind
+    (`sign`).
     """
 
     key: str
@@ -287,14 +247,22 @@ class NewestName:
     what: str
 
     def read(self, store: ObjectStore) -> NamedObject | None:
-        """None where there is no such object, or it names nothing."""
+        """What is named; None where there is no such object, or it names nothing.
+
+        Raises:
+            StoreError: the store cannot be asked.
+        """
         try:
             return self._parse(store.get(self.key))
         except MissingObjectError:
             return None
 
     def write(self, store: ObjectStore, key: str, sha256: str) -> None:
-        """Put it, to name an object by its key and the digest of its bytes."""
+        """Let it name the object at `key`, whose bytes have this SHA-256.
+
+        Raises:
+            StoreError: the store does not take it.
+        """
         entry = f"{key.removeprefix(self.folder)} {sha256}"
         store.put(self.key, " ".join(filter(None, (entry, sign(self.key, entry)))).encode())
 
@@ -312,9 +280,10 @@ class NewestName:
             yield f"{newest} is behind what {self.key} has signed: a backup is at work, was killed, or somebody else wrote it"
 
     def differences(self, store: ObjectStore, digests: Mapping[str, str], read: Callable[[], bytes]) -> Iterator[str]:
-        """Whether the object that is named is there, and what it was. The chain tells of a loss before others.
+        """One sentence for each thing that is wrong: the object that is named is gone, is another one, or nothing names it.
 
-        `digests`: of all of the chain that are there, empty of what cannot be read; `read`: this object's bytes.
+        `digests`: SHA-256 by key of all objects of the chain that are there, empty of what cannot be read; `read`: gives the
+        bytes of the object at `key`.
         """
         newest = max(digests, default="")
         try:
@@ -325,7 +294,7 @@ class NewestName:
             yield from self.forgeries(named, newest)
             if named.key > newest and not _is_there(store, named.key):
                 yield f"{named.key} is missing: {self.key} names it as the newest {self.what}; what it held is not in the backup"
-            elif (has := digests.get(named.key)) and named.is_other(has):
+            elif (has := digests.get(named.key)) and named.digest != has:
                 yield f"{named.key} is another than when it was written: {self.key} names sha256 {named.digest}, it has {has}"
         except MissingObjectError:
             if newest:
@@ -335,7 +304,9 @@ class NewestName:
 
     def _parse(self, data: bytes) -> NamedObject | None:
         name, *digests = data.decode(errors="replace").split(" ")
-        is_valid = self.is_name(name) and len(digests) <= 2 and all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in digests)
+        is_valid = (
+            self.is_name(name) and len(digests) in (1, 2) and all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in digests)
+        )
         return NamedObject(self.folder + name, *digests) if is_valid else None
 
 
@@ -366,7 +337,7 @@ def newest_differences(
 
 
 def _is_there(store: ObjectStore, key: str) -> bool:
-    """Asked where the listing lacks it: a backup that goes on meanwhile may have written it since."""
+    # Asked where the listing lacks it: a backup that goes on meanwhile may have written it since.
     try:
         store.get(key)
     except MissingObjectError:

@@ -8,20 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 
+from cdc_assets.backup.documents import no_document, read_document, write_document
 from cdc_assets.backup.manifest import Manifest
 from cdc_assets.backup.object_layout import base_key, bases_prefix, epoch_of_key
-from cdc_assets.backup.platform_log import seal, unseal
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.registry.errors import BackupError
 from spark.errors import quantity
 
-FORMAT = 1
+_KIND = "base"
 
 
 @dataclass(frozen=True)
 class BackupBase:
     """The backup begins with `epoch`. `previous` is the SHA-256 of the last manifest that went, `last_epoch`, `topic_id`,
-    `positions` and `records_total` are what it said; `linked`: it named one before it, so the next one names it.
+    `positions` and `records_total` are what it said.
 
     `earliest`: from that moment on (ISO 8601, UTC) a restore to a time is what it was before they went.
 
@@ -40,7 +40,6 @@ class BackupBase:
     positions: Mapping[int, int]
     records_total: int
     previous: str
-    linked: bool
     earliest: str
 
     @classmethod
@@ -57,7 +56,6 @@ class BackupBase:
             positions=dict(last.positions),
             records_total=last.records_total,
             previous=last.digest,
-            linked=bool(last.previous),
             earliest=datetime.fromtimestamp(earliest_ms / 1000, timezone.utc).isoformat(),
         )
 
@@ -68,9 +66,9 @@ class BackupBase:
 
     def to_bytes(self) -> bytes:
         """As canonical JSON with the digest of what it says: equal bases have equal bytes."""
-        document = {"cdc_assets": FORMAT, "kind": "base", **asdict(self)}
-        document["positions"] = {str(p): end for p, end in sorted(self.positions.items())}
-        return seal(document)
+        return write_document(
+            _KIND, {**asdict(self), "positions": {str(p): end for p, end in self.positions.items()}}, sealed=True
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes, *, key: str) -> BackupBase:
@@ -79,14 +77,11 @@ class BackupBase:
         Raises:
             BackupError: naming the object, when it is none of this format, or not as it was written.
         """
+        fields = read_document(_KIND, data, key=key, sealed=True)
         try:
-            raw = unseal(data, key=key)
-            kind, version = raw.pop("kind"), raw.pop("cdc_assets")
-            if (kind, version) != ("base", FORMAT):
-                raise BackupError(f"{key} holds {kind} of format {version}, this version reads base of {FORMAT}: upgrade it")
-            base = cls(**{**raw, "positions": {int(p): int(end) for p, end in raw["positions"].items()}})
+            base = cls(**{**fields, "positions": {int(p): int(end) for p, end in fields["positions"].items()}})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BackupError(f"{key} is no base of a backup: {type(error).__name__}: {error}") from error
+            raise no_document(_KIND, key, error) from error
         if base.key != key:
             raise BackupError(f"{key} holds the base of {base.key}")
         return base
@@ -109,7 +104,7 @@ def find_base(store: ObjectStore, source: str, table: str, keys: Iterable[str] |
 
 
 def is_gone(base: BackupBase | None, key: str) -> bool:
-    """Whether an object is of an epoch before the base: it is not in the backup, and may be removed by anybody at any time."""
+    """Whether an object is of an epoch before the base: it is no part of the backup, and anybody may remove it at any time."""
     if base is None:
         return False
     epoch = epoch_of_key(base.source, base.table, key)
@@ -117,21 +112,12 @@ def is_gone(base: BackupBase | None, key: str) -> bool:
     return own and epoch is not None and epoch < base.epoch
 
 
-@dataclass(frozen=True)
-class _Link:
-    """What the next manifest has to name: the object, its digest, and whether it names one itself."""
-
-    key: str = ""
-    digest: str = ""
-    is_linked: bool = False
-
-
 def chain_differences(manifests: Sequence[Manifest], base: BackupBase | None = None) -> Iterator[str]:
     """Each manifest names the one before it, begins where that ended, and its totals are theirs and its own. The first one
     does so with the base, where there is one."""
     at: dict[int, int] = dict(base.positions) if base else {}
     epoch, epoch_records, total, topic_id = -1, 0, base.records_total if base else 0, base.topic_id if base else ""
-    before = _Link(base.key, base.previous, base.linked) if base else _Link()
+    before = (base.key, base.previous) if base else ("", "")
     if base and (not manifests or manifests[0].plan.epoch != base.epoch):
         begins = f"epoch {manifests[0].plan.epoch}" if manifests else "none"
         yield f"{base.key}: the first manifest is to be of epoch {base.epoch}, there is {begins}"
@@ -153,7 +139,7 @@ def chain_differences(manifests: Sequence[Manifest], base: BackupBase | None = N
             # Go on from what it says: one manifest that is gone is one difference, not one for each after it.
             epoch_records, total = manifest.epoch_records, manifest.records_total
         yield from differences or _link_differences(before, manifest)
-        before = _Link(manifest.key, manifest.digest, bool(manifest.previous))
+        before = (manifest.key, manifest.digest)
 
 
 def _begin_differences(manifest: Manifest, at: Mapping[int, int]) -> Iterator[str]:
@@ -172,9 +158,10 @@ def _count_differences(manifest: Manifest) -> Iterator[str]:
         yield f"{manifest.key}: {quantity(manifest.records, 'record')}, {counted} in its objects, {kinds}"
 
 
-def _link_differences(before: _Link, manifest: Manifest) -> Iterator[str]:
-    """Manifests of earlier formats name none before them, until the first that does."""
-    if manifest.previous != before.digest and (manifest.previous or before.is_linked):
+def _link_differences(before: tuple[str, str], manifest: Manifest) -> Iterator[str]:
+    """`before`: key and digest of the manifest, or of the base, that this one has to name; empty: it is the first."""
+    key, digest = before
+    if manifest.previous != digest:
         named = f"sha256 {manifest.previous}" if manifest.previous else "none"
-        lies = f"{before.key} has sha256 {before.digest}" if before.key else "none lies there"
+        lies = f"{key} has sha256 {digest}" if key else "none lies there"
         yield f"{manifest.key}: the manifest before it is another than when it was written: it names {named}, {lies}"

@@ -39,7 +39,7 @@ def plans_prefix(source: str, table: str) -> str:
 
 
 def epoch_key(source: str, table: str, epoch: int) -> str:
-    """Of what tells that there is such an epoch, which has no records yet."""
+    """The key of the plan that tells of an epoch without records."""
     return f"{table_prefix(source, table)}_epochs/{epoch:04d}.json"
 
 
@@ -54,12 +54,12 @@ def base_key(source: str, table: str, epoch: int) -> str:
 
 
 def reading_key(source: str, table: str, epoch: int) -> str:
-    """Tells where the reading of the whole table ends with which an epoch begins."""
+    """The key of the note that says where the reading of the whole table ends with which an epoch begins."""
     return f"{table_prefix(source, table)}_readings/{epoch:04d}.json"
 
 
 def newest_key(source: str, table: str) -> str:
-    """Names the newest manifest, or one a little older, by name and digest (newest)."""
+    """The key of the object that names the newest manifest, or one a little older, by name and digest."""
     return f"{table_prefix(source, table)}_newest"
 
 
@@ -69,7 +69,7 @@ def batch_name(epoch: int, ranges: OffsetRanges) -> str:
 
 
 def is_batch_name(name: str) -> bool:
-    """Is it the name of a batch, and not of something that somebody else has put there?"""
+    """Whether a file name is that of a batch: `0000-00000000000000000020.json`."""
     return re.fullmatch(r"[0-9]{4,}-[0-9]{20}\.json", name) is not None
 
 
@@ -100,10 +100,8 @@ def object_name(topic: str, epoch: int, partition: int, first_offset: int) -> st
 
 def parse_object_name(key: str) -> tuple[int, int, int] | None:
     """(epoch, partition, first offset) of an object of ours; None for a foreign one."""
-    parts = key.rsplit("/", 1)[-1].removesuffix(".json.gz").rsplit("+", 3)
-    if not key.endswith(".json.gz") or len(parts) != 4 or not all(number.isascii() and number.isdigit() for number in parts[1:]):
-        return None
-    return int(parts[1]), int(parts[2]), int(parts[3])
+    match = re.search(r"\+([0-9]+)\+([0-9]+)\+([0-9]+)\.json\.gz\Z", key)
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 def epoch_of_key(source: str, table: str, key: str) -> int | None:

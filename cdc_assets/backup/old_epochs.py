@@ -6,26 +6,22 @@ Killed at any point, the backup is what it was before or what it is afterwards, 
 
 from __future__ import annotations
 
-import json
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta, timezone
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from cdc_assets.backup.backup_position import backup_position
+from cdc_assets.backup.documents import no_document, read_document, write_document
 from cdc_assets.backup.manifest import KeptManifests, Manifest
 from cdc_assets.backup.manifest_chain import BackupBase, find_base, is_gone
 from cdc_assets.backup.object_layout import epoch_of_key, is_batch_name, manifests_prefix, reading_key, table_prefix
-from cdc_assets.backup.platform_log import canonical_json
 from cdc_assets.backup.verification import verify_from
 from cdc_assets.clients.delta_log import bronze_committed, bronze_floors
 from cdc_assets.clients.object_store import ObjectStore, StoredObject
-from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.registry import names, settings
@@ -37,14 +33,12 @@ from spark.errors import quantity
 from spark.table.needed_versions import Floor
 from spark.table.topic_commits import CommittedTopic, Past
 
-FORMAT = 1
+_KIND = "reading"
 
 
 @dataclass(frozen=True)
 class EpochReading:
-    """Of one epoch: by partition the offset before which all of its reading stands, in the topic with this id.
-
-    Where the reading of the whole table ends with which an epoch begins: at the latest where its topic ended once it had begun.
+    """Where the reading of the whole table ends with which an epoch begins: `ends` by partition (exclusive), of this topic id.
 
         <source>/<table>/_readings/<epoch>.json    written once, by whoever saw first that the backup has records of the epoch
 
@@ -65,13 +59,12 @@ class EpochReading:
         return reading_key(self.source, self.table, self.epoch)
 
     def is_within(self, positions: Mapping[int, int]) -> bool:
-        """Whether somebody who has come so far has all of it."""
+        """Whether a copy that has the topic up to these offsets (by partition, exclusive) has all of the reading."""
         return all(positions.get(partition, 0) >= end for partition, end in self.ends.items())
 
     def to_bytes(self) -> bytes:
         """As canonical JSON, always alike."""
-        ends = {str(p): end for p, end in sorted(self.ends.items())}
-        return canonical_json({"cdc_assets": FORMAT, "kind": "reading", **asdict(self), "ends": ends})
+        return write_document(_KIND, {**asdict(self), "ends": {str(p): end for p, end in self.ends.items()}})
 
     @classmethod
     def from_bytes(cls, data: bytes, *, key: str) -> EpochReading:
@@ -80,16 +73,13 @@ class EpochReading:
         Raises:
             BackupError: naming the object, when it is none of this format.
         """
+        fields = read_document(_KIND, data, key=key)
         try:
-            raw: dict[str, Any] = json.loads(data)
-            kind, version = raw.pop("kind"), raw.pop("cdc_assets")
-            reading = cls(**{**raw, "ends": {int(p): int(end) for p, end in raw["ends"].items()}})
+            reading = cls(**{**fields, "ends": {int(p): int(end) for p, end in fields["ends"].items()}})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BackupError(f"{key} tells of no reading: {type(error).__name__}: {error}") from error
-        if (kind, version) != ("reading", FORMAT) or reading.key != key:
-            raise BackupError(
-                f"{key} holds {kind} of format {version} for {reading.key}: upgrade this version, or remove the object"
-            )
+            raise no_document(_KIND, key, error) from error
+        if reading.key != key:
+            raise BackupError(f"{key} holds the reading of {reading.key}: remove the object")
         return reading
 
 
@@ -101,9 +91,10 @@ _LAST_MOMENT = 253_402_300_799_000
 
 @dataclass(frozen=True)
 class TableInLake:
-    """What the lake knows of a table: its topic in bronze, at this path, and by `ends()` the id and the ends of its topic.
+    """What the lake knows of a table. `state` is that of its topic in bronze; `ends()` asks Kafka for the topic's id and ends.
 
-    `gives`: bronze gives its old records to the backup, and has done so up to `floor`. `copies`: a folder for those of manifests.
+    `gives`: bronze gives its old records to the backup, and has done so up to `floor`. `copies`: a folder for copies of
+    manifests.
     """
 
     source: str
@@ -118,15 +109,18 @@ class TableInLake:
 
 @dataclass(frozen=True)
 class OldEpochs:
-    """What may go of a table's backup: `keys` with all their bytes. `base`: where the backup begins then; `is_new`: it is not
-    written yet. `held`: why no later epoch is the first; empty where there is none."""
+    """What may go of a table's backup: objects by their `keys`, with all their bytes.
+
+    `base`: where the backup begins then; `is_new`: it is not written yet. `reason`: why no later epoch is the first; empty
+    where there is none.
+    """
 
     table: str
     base: BackupBase | None = None
     is_new: bool = False
     keys: tuple[str, ...] = ()
     bytes: int = 0
-    held: str = ""
+    reason: str = ""
 
 
 class _HeldError(Exception):
@@ -178,7 +172,7 @@ def remove_old_epochs(store: ObjectStore, source: str, old: OldEpochs) -> None:
 
 
 def _has_old(store: ObjectStore, source: str, table: str) -> bool:
-    """Whether the first manifest that lies there is of an earlier epoch than the newest: a few small requests."""
+    # By a few small requests: most tables have one epoch, and are asked for it at each run.
     newest, folder = backup_position(store, source=source, table=table).epoch, manifests_prefix(source, table)
     keys = (item.key for item in store.list(folder) if newest > 0 and is_batch_name(item.key.removeprefix(folder)))
     first = next(keys, None)
@@ -263,7 +257,7 @@ class _LookAtEpochs:
         return EpochReading.from_bytes(self.store.get(key), key=key) if key in self.listed else None
 
     def _note(self, epoch: int) -> EpochReading | None:
-        """Where the topic ends now that the backup has records of the epoch: its reading was in the topic before."""
+        # The backup has records of the epoch by now, so its reading was in the topic before: it ends where the topic ends now.
         bronze_ends, state = self.lake.ends(), self.lake.state
         if bronze_ends is None or state is None or bronze_ends[0] != state.topic_id:
             raise _HeldError("the lake's topic is gone, or another one than bronze has read, so its reading cannot be told")
@@ -308,11 +302,11 @@ class _LookAtEpochs:
             raise _HeldError(f"{manifest.key} names an object elsewhere: {error}") from error
 
     def _refuse_before_bronze(self, last: Manifest) -> None:
-        """Bronze proves what it gives away against the backup, so it has to have given it before."""
+        # Bronze proves what it gives away against the backup, so it has to have given it before.
         floor = self.lake.floor
         if not self.lake.gives and floor is None:
             return
-        if floor is None or not Floor("", last.plan.epoch, last.positions).is_within(floor.epoch, floor.positions):
+        if floor is None or not floor.reaches(last.plan.epoch, last.positions):
             left = quantity(last.records_total, "record")
             raise _HeldError(f"bronze has not given all of the first {left} to the backup yet (bronze.keep)")
 
@@ -333,10 +327,10 @@ _BUSY_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class ExpiredTable:
-    """What became of a table's backup; `failed`: it could not be looked at, or not all went, for the reason in `found.held`."""
+    """What became of a table's backup; `failed`: it could not be looked at, or not all went, as `epochs.reason` says."""
 
     table: Table
-    found: OldEpochs
+    epochs: OldEpochs
     failed: bool = False
 
 
@@ -351,7 +345,7 @@ def expire_backups(chain: Chain[BaseSource], *, dry_run: bool = False, now: floa
         try:
             yield ExpiredTable(table, _expire(chain, table, dry_run, time.time() if now is None else now))
         except CdcAssetsError as error:
-            yield ExpiredTable(table, OldEpochs(names.table_name(table), held=str(error)), failed=True)
+            yield ExpiredTable(table, OldEpochs(names.table_name(table), reason=str(error)), failed=True)
 
 
 def _expire(chain: Chain[BaseSource], table: Table, dry_run: bool, now: float) -> OldEpochs:
@@ -372,18 +366,18 @@ def _look_at_lake(chain: Chain[BaseSource], table: Table) -> TableInLake:
     committed = bronze_committed(path)
     states = committed.of_table(name) if committed is not None else {}
     topic = names.lake_topic(chain.source, table)
+
+    def topic_ends() -> tuple[str, Mapping[int, int]] | None:
+        topic_state = chain.platform.lake_kafka().states([topic]).get(topic)
+        return None if topic_state is None else (topic_state.topic_id, topic_state.ends)
+
     return TableInLake(
         chain.source.name,
         name,
         path,
         states.get(topic) if len(states) == 1 else None,
-        partial(_topic_ends, chain.platform, topic),
+        topic_ends,
         gives=chain.source.bronze.keep is not None,
         floor=bronze_floors(path).get(topic),
         copies=settings.home() / "cache" / "manifests",
     )
-
-
-def _topic_ends(platform: Platform, topic: str) -> tuple[str, Mapping[int, int]] | None:
-    state = platform.lake_kafka().states([topic]).get(topic)
-    return None if state is None else (state.topic_id, state.ends)

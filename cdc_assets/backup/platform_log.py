@@ -1,17 +1,16 @@
 """What a source needs besides its tables, in its backup: connectors, offsets, topics, its registry file, its schemas;
 without a secret.
 
-Below the store's prefix; no table's folder has a hyphen: `<source>/platform-state/parts/<sha256>.json` (a part of what was
+Below the store's prefix; no table's folder has a hyphen: `<source>/platform-state/sections/<sha256>.json` (a section of what was
 found, under the digest of its bytes; written first), `<source>/platform-state/log/<number>.json` (an entry: the digests of
-its parts and of the entry before; written last), `<source>/platform-state/newest` (where to look for the newest entry, a
+its sections and of the entry before; written last), `<source>/platform-state/newest` (where to look for the newest entry, a
 cache). An object is written once by a conditional put, so that two writers make one chain. What has not changed is not
-written: an entry names the part that is there.
+written: an entry names the section that is there.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cdc_assets.backup.documents import canonical_json, digest, no_document, read_document, write_document
 from cdc_assets.backup.manifest import KeptManifests, NamedObject, NewestName, sign
 from cdc_assets.capture.connectors.declared_connectors import DeclaredConnector, declared_connectors
 from cdc_assets.clients.connect import ConnectClient
@@ -32,17 +32,15 @@ from cdc_assets.registry.errors import BackupError, RegistryError, StoreError
 from cdc_assets.registry.loader import load_source, registry_files
 from cdc_assets.registry.source_declaration import BaseSource
 
-FORMAT = 1
+KIND = "platform entry"
 FOLDER = "platform-state"
 """Below a source's prefix, beside its tables: none of their names has a hyphen."""
-_PARTS = ("registry", "connectors", "offsets", "topics", "subjects")
-_LATER_PARTS = ("kept_log", "server", "given_up")
-"""Entries of earlier releases lack them."""
+_SECTIONS = {"registry", "connectors", "offsets", "topics", "subjects", "kept_log", "server", "given_up"}
 
 
 @dataclass(frozen=True)
 class PlatformState:
-    """What was found: the parts by name, each a document of JSON.
+    """What was found: the sections by name, each a document of JSON.
 
     `registry` is the text of the source's file. `connectors` has each one's cluster, role and config, with references in place of
     secrets, `offsets` what Connect tells of each. `topics` has by cluster each topic's id, partitions and own settings.
@@ -62,7 +60,7 @@ class PlatformState:
     given_up: Mapping[str, Any] = field(default_factory=dict)
 
     def documents(self) -> dict[str, bytes]:
-        """Each part's bytes: equal parts have equal bytes."""
+        """Each section's bytes: equal sections have equal bytes."""
         return {name: canonical_json(document) for name, document in asdict(self).items()}
 
 
@@ -73,39 +71,30 @@ class PlatformEntry:
     number: int
     at: str
     previous: str
-    parts: Mapping[str, str]
+    sections: Mapping[str, str]
 
     def to_bytes(self) -> bytes:
         """As canonical JSON, always alike."""
-        return canonical_json({"cdc_assets": FORMAT, "kind": "platform", **asdict(self)})
+        return write_document(KIND, asdict(self))
 
     @classmethod
     def from_bytes(cls, data: bytes, *, key: str) -> PlatformEntry:
         """Read an entry.
 
         Raises:
-            BackupError: naming the object, when it is none of this format.
+            BackupError: naming the object, when it is no entry of this format.
         """
+        fields = read_document(KIND, data, key=key)
         try:
-            raw = json.loads(data)
-            kind, version = raw.pop("kind"), raw.pop("cdc_assets")
-            entry = cls(**raw)
-            parts_known = set(_PARTS) <= set(entry.parts) <= {*_PARTS, *_LATER_PARTS} and all(
-                map(_is_digest, entry.parts.values())
+            entry = cls(**fields)
+            is_whole = set(entry.sections) == _SECTIONS and all(
+                re.fullmatch(r"[0-9a-f]{64}", sha256) for sha256 in entry.sections.values()
             )
-            sound = kind == "platform" and isinstance(entry.number, int) and parts_known
-        except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
-            raise BackupError(f"{key} is no entry of a platform log: {type(error).__name__}: {error}") from error
-        if version != FORMAT:
-            raise BackupError(f"{key} has format {version}, this version reads {FORMAT}: upgrade it")
-        if not sound:
-            raise BackupError(f"{key} is no entry of a platform log")
+        except (TypeError, AttributeError) as error:
+            raise no_document(KIND, key, error) from error
+        if not is_whole or not isinstance(entry.number, int):
+            raise BackupError(f"{key} is no {KIND} of a backup")
         return entry
-
-
-def digest(data: bytes) -> str:
-    """SHA-256 of bytes, in hexadecimal."""
-    return hashlib.sha256(data).hexdigest()
 
 
 def log_prefix(source: str) -> str:
@@ -118,14 +107,14 @@ def entry_key(source: str, number: int) -> str:
     return f"{log_prefix(source)}{number:012d}.json"
 
 
-def parts_prefix(source: str) -> str:
-    """What the keys of parts begin with."""
-    return f"{_prefix(source)}parts/"
+def sections_prefix(source: str) -> str:
+    """What the keys of sections begin with."""
+    return f"{_prefix(source)}sections/"
 
 
-def part_key(source: str, sha256: str) -> str:
-    """The part whose bytes have this digest."""
-    return f"{parts_prefix(source)}{sha256}.json"
+def section_key(source: str, sha256: str) -> str:
+    """The section whose bytes have this digest."""
+    return f"{sections_prefix(source)}{sha256}.json"
 
 
 def newest_entry(source: str) -> NewestName:
@@ -134,47 +123,12 @@ def newest_entry(source: str) -> NewestName:
 
 
 def is_entry_name(name: str) -> bool:
-    """Is it the name of an entry, and not of something that somebody else has put there?"""
+    """Whether a file name is that of an entry: `000000000001.json`."""
     return re.fullmatch(r"[0-9]{12}\.json", name) is not None
-
-
-def is_part_name(name: str) -> bool:
-    """Is it the name of a part, and not of something that somebody else has put there?"""
-    return name.endswith(".json") and _is_digest(name.removesuffix(".json"))
-
-
-def _is_digest(text: object) -> bool:
-    return isinstance(text, str) and re.fullmatch(r"[0-9a-f]{64}", text) is not None
 
 
 def _prefix(source: str) -> str:
     return f"{source}/{FOLDER}/"
-
-
-def canonical_json(document: Any) -> bytes:
-    """Always the same bytes of the same document."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def seal(said: Mapping[str, Any]) -> bytes:
-    """A document with the digest of what it says: equal ones have equal bytes."""
-    return canonical_json({**said, "sha256": digest(canonical_json(said))})
-
-
-def unseal(data: bytes, *, key: str) -> dict[str, Any]:
-    """What it says, without its digest.
-
-    Raises:
-        BackupError: naming the object, when the digest is of another content.
-        ValueError, KeyError, AttributeError: it is no such document.
-    """
-    try:
-        document: dict[str, Any] = json.loads(data)
-    except RecursionError:
-        raise ValueError("brackets within brackets, too deep to be read") from None
-    if document.pop("sha256") != digest(canonical_json(document)):
-        raise BackupError(f"{key} has another content than the digest in it says")
-    return document
 
 
 def write_state(store: ObjectStore, source: str, state: PlatformState) -> PlatformEntry | None:
@@ -185,19 +139,19 @@ def write_state(store: ObjectStore, source: str, state: PlatformState) -> Platfo
         BackupError: the newest entry cannot be read.
     """
     documents = state.documents()
-    parts = {name: digest(data) for name, data in documents.items()}
+    sections = {name: digest(data) for name, data in documents.items()}
     while True:
         named = newest_entry(source).read(store)
         newest = _newest(store, source, named)
         number, previous = (newest[0].number + 1, digest(newest[1])) if newest else (1, "")
-        if newest is not None and newest[0].parts == parts:
+        if newest is not None and newest[0].sections == sections:
             _name(store, source, newest, named)
             return None
         for name, data in documents.items():
-            if newest is None or newest[0].parts.get(name) != parts[name]:
-                store.put_if_absent(part_key(source, parts[name]), data)
+            if newest is None or newest[0].sections.get(name) != sections[name]:
+                store.put_if_absent(section_key(source, sections[name]), data)
         at = dt.datetime.now(dt.timezone.utc).isoformat(timespec="milliseconds")
-        entry = PlatformEntry(number, at, previous, parts)
+        entry = PlatformEntry(number, at, previous, sections)
         if store.put_if_absent(entry_key(source, number), entry.to_bytes()):
             newest_entry(source).write(store, entry_key(source, number), digest(entry.to_bytes()))
             return entry
@@ -205,29 +159,29 @@ def write_state(store: ObjectStore, source: str, state: PlatformState) -> Platfo
 
 
 def newest_state(store: ObjectStore, source: str) -> tuple[PlatformEntry, PlatformState] | None:
-    """The newest entry with its parts, each as its digest says; None where the backup has none.
+    """The newest entry with its sections, each as its digest says; None where the backup has none.
 
     Raises:
         BackupError: an object is another one than it was written as; names it.
-        StoreError: the store cannot be asked, or lacks a part.
+        StoreError: the store cannot be asked, or lacks a section.
     """
     newest = _newest(store, source, newest_entry(source).read(store))
     if newest is None:
         return None
-    read = {name: _part(store, source, sha256) for name, sha256 in newest[0].parts.items()}
+    read = {name: _section(store, source, sha256) for name, sha256 in newest[0].sections.items()}
     return newest[0], PlatformState(**read)
 
 
-def newest_part(store: ObjectStore, source: str, name: str) -> Any:
-    """One part of the newest entry, as its digest says; empty where the backup has no entry, or that one lacks it.
+def newest_section(store: ObjectStore, source: str, name: str) -> Any:
+    """One section of the newest entry, as its digest says; empty where the backup has no entry, or that one lacks it.
 
     Raises:
         BackupError: an object is another one than it was written as; names it.
-        StoreError: the store cannot be asked, or lacks the part.
+        StoreError: the store cannot be asked, or lacks the section.
     """
     newest = _newest(store, source, newest_entry(source).read(store))
-    sha256 = newest[0].parts.get(name) if newest else None
-    return _part(store, source, sha256) if sha256 else {}
+    sha256 = newest[0].sections.get(name) if newest else None
+    return _section(store, source, sha256) if sha256 else {}
 
 
 def registry_files_in_store(store: ObjectStore, source: str) -> tuple[str, str]:
@@ -235,7 +189,7 @@ def registry_files_in_store(store: ObjectStore, source: str) -> tuple[str, str]:
 
     Raises:
         BackupError: an object is another one than it was written as, or not written by who has the secret; names it.
-        StoreError: the store cannot be asked, or lacks a part.
+        StoreError: the store cannot be asked, or lacks a section.
     """
     folder, name = log_prefix(source), newest_entry(source)
     keys, named = sorted(_entries(store, folder), reverse=True), name.read(store)
@@ -247,15 +201,15 @@ def registry_files_in_store(store: ObjectStore, source: str) -> tuple[str, str]:
         raise BackupError(f"{reason}; look at {name.key} and at the entries, or take the registry's files from git")
     digests = dict[str, None]()
     for key in keys:
-        digests[PlatformEntry.from_bytes(store.get(key), key=key).parts["registry"]] = None
+        digests[PlatformEntry.from_bytes(store.get(key), key=key).sections["registry"]] = None
         if len(digests) == 2:
             break
-    newest, before = [str(_part(store, source, sha256)) for sha256 in digests] + [""] * (2 - len(digests))
+    newest, before = [str(_section(store, source, sha256)) for sha256 in digests] + [""] * (2 - len(digests))
     return newest, before
 
 
-def _part(store: ObjectStore, source: str, sha256: str) -> Any:
-    key = part_key(source, sha256)
+def _section(store: ObjectStore, source: str, sha256: str) -> Any:
+    key = section_key(source, sha256)
     data = store.get(key)
     if digest(data) != sha256:
         raise BackupError(f"{key} has another content than its name says: sha256 {digest(data)}")
@@ -263,9 +217,9 @@ def _part(store: ObjectStore, source: str, sha256: str) -> Any:
 
 
 def _name(store: ObjectStore, source: str, newest: tuple[PlatformEntry, bytes], named: NamedObject | None) -> None:
-    """Where nothing names the newest by its digest: whoever wrote it was killed before, or was of an earlier release."""
+    # Nothing names the newest entry where whoever wrote it was killed before.
     key = entry_key(source, newest[0].number)
-    if named is None or named.key < key or (named.key == key and not named.digest):
+    if named is None or named.key < key:
         newest_entry(source).write(store, key, digest(newest[1]))
 
 
@@ -284,23 +238,24 @@ def _entries(store: ObjectStore, folder: str, *, after: str = "") -> list[str]:
 
 
 def verify_state(store: ObjectStore, source: str, *, deep: bool = False, kept: Path | None = None) -> tuple[str, ...]:
-    """What is wrong; empty: nothing. The newest entry's parts are read, with `deep` those of all.
+    """What is wrong; empty: nothing. The newest entry's sections are read, with `deep` those of all.
 
     Raises:
         StoreError: the store cannot be asked.
     """
     # Parts last: whoever writes meanwhile has written them before the entry.
     logged = {item.key: item for item in store.list(log_prefix(source))}
-    parts = {item.key for item in store.list(parts_prefix(source))}
-    return tuple(_differences(store, source, logged, parts, KeptManifests(store, None if deep else kept), deep))
+    sections = {item.key for item in store.list(sections_prefix(source))}
+    return tuple(_differences(store, source, logged, sections, KeptManifests(store, None if deep else kept), deep))
 
 
 def _differences(
-    store: ObjectStore, source: str, logged: dict[str, StoredObject], parts: set[str], copies: KeptManifests, deep: bool
+    store: ObjectStore, source: str, logged: dict[str, StoredObject], sections: set[str], copies: KeptManifests, deep: bool
 ) -> Iterator[str]:
     previous, read, expected, digests = "", set[str](), 1, dict[str, str]()
-    foreign = sorted(key for key in parts if not is_part_name(key.removeprefix(parts_prefix(source))))
-    yield from (f"{key} is no part of a platform log" for key in foreign)
+    section_name = re.compile(re.escape(sections_prefix(source)) + r"[0-9a-f]{64}\.json")
+    foreign = sorted(key for key in sections if not section_name.fullmatch(key))
+    yield from (f"{key} is no section of a platform log" for key in foreign)
     for key in sorted(logged):
         if not is_entry_name(key.removeprefix(log_prefix(source))):
             yield f"{key} is no entry of a platform log"
@@ -320,12 +275,12 @@ def _differences(
         elif entry.previous != previous and previous != "unknown":
             yield f"{key} follows an entry with sha256 {entry.previous}, the one before it has {previous}"
         previous, expected = digests[key], entry.number + 1
-        keys_named = {part_key(source, sha256): sha256 for sha256 in entry.parts.values()}
-        yield from (f"{missing} is missing: {key} names it" for missing in sorted(keys_named.keys() - parts - read))
+        keys_named = {section_key(source, sha256): sha256 for sha256 in entry.sections.values()}
+        yield from (f"{missing} is missing: {key} names it" for missing in sorted(keys_named.keys() - sections - read))
         if deep or key == max(logged):
-            yield from _find_altered(store, {key: sha for key, sha in keys_named.items() if key in parts and key not in read})
+            yield from _find_altered(store, {key: sha for key, sha in keys_named.items() if key in sections and key not in read})
             read |= keys_named.keys()
-        read |= keys_named.keys() - parts
+        read |= keys_named.keys() - sections
     newest = newest_entry(source)
     yield from newest.differences(store, digests, lambda: store.get(newest.key))
 
@@ -342,7 +297,7 @@ def _find_altered(store: ObjectStore, wanted: dict[str, str]) -> Iterator[str]:
 
 
 def find_subjects(source: BaseSource) -> dict[str, list[Version]]:
-    """By subject its versions, of those that there are.
+    """The versions of each subject that the schema registry has; subjects without any are left out.
 
     Raises:
         SubjectsError: the registry does not answer.
@@ -363,7 +318,7 @@ _SECONDS = 10.0
 def look_at_platform(chain: Chain[BaseSource], **known: Mapping[str, Any]) -> PlatformState:
     """Offsets are asked for first: what the topics hold by then holds all that was read before.
 
-    `known`: the other parts of PlatformState, which others remember.
+    `known`: the other sections of PlatformState, which others remember.
 
     Raises:
         CdcAssetsError: Connect, a cluster or a schema registry cannot be asked.
@@ -384,7 +339,6 @@ def look_at_platform(chain: Chain[BaseSource], **known: Mapping[str, Any]) -> Pl
 
 
 def _config(connect: ConnectClient, declared: DeclaredConnector) -> dict[str, Any]:
-    """As Connect holds it, else as it is declared."""
     config = connect.config(declared.name) or declared.config
     hidden = mask_config(config, connect.password_keys(config.get("connector.class", "")))
     return {"cluster": declared.cluster, "role": declared.role, "config": hidden}
@@ -399,7 +353,6 @@ def _topics(cluster: KafkaCluster, topics: list[str]) -> dict[str, Any]:
 
 
 def _registry_text(source: BaseSource) -> str:
-    """Of the file that declares it; empty where the registry has none by now."""
     for file in registry_files(settings.sources_folder()):
         try:
             if load_source(file).name == source.name:

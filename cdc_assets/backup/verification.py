@@ -24,7 +24,7 @@ from cdc_assets.backup.object_layout import (
     parse_object_name,
     table_prefix,
 )
-from cdc_assets.backup.platform_log import log_prefix, newest_entry, parts_prefix
+from cdc_assets.backup.platform_log import log_prefix, newest_entry, sections_prefix
 from cdc_assets.clients.delta_log import bronze_committed, bronze_rows_below
 from cdc_assets.clients.object_store import ObjectStore, StoredObject
 from cdc_assets.registry.errors import BackupError, StoreError
@@ -74,7 +74,7 @@ def verify_backup(
 
 
 def verify_from(base: BackupBase, store: ObjectStore, *, bronze_path: str, kept: Path | None = None) -> VerifyReport:
-    """The same of a backup that would begin with this base, by its listing.
+    """The report of a backup that would begin with this base, of whose objects the listing alone is read.
 
     Raises:
         StoreError: when the store cannot be asked.
@@ -85,7 +85,7 @@ def verify_from(base: BackupBase, store: ObjectStore, *, bronze_path: str, kept:
 
 @dataclass(frozen=True)
 class _Verified:
-    """One table's backup, and how it is read."""
+    """How one table's backup is read: each object anew (`deep`), or manifests by their copies below `kept`."""
 
     store: ObjectStore
     source: str
@@ -100,7 +100,7 @@ class _Verified:
     def compare(
         self, all_listed: Mapping[str, StoredObject], base: BackupBase | None, wrong: tuple[str, ...], bronze_path: str | None
     ) -> VerifyReport:
-        """What there is from the base on; `wrong` is what is known to be by now."""
+        """The report of what is listed from the base on; `wrong` are differences that are known by now."""
         listed = {key: item for key, item in all_listed.items() if not is_gone(base, key)}
         folder = manifests_prefix(self.source, self.table)
         keys = sorted(key for key in listed if key.startswith(folder) and is_batch_name(key.removeprefix(folder)))
@@ -129,7 +129,6 @@ class _Verified:
         )
 
     def _nobodys(self, keys: set[str]) -> list[str]:
-        """Data objects, and what is nobody's."""
         others = keys - {key(self.source, self.table) for key in (newest_key, columns_key, history_columns_key)}
         return sorted(key for key in others if key.endswith(".gz") or epoch_of_key(self.source, self.table, key) is None)
 
@@ -168,7 +167,6 @@ def _object_difference(store: ObjectStore, item: ManifestObject, found: StoredOb
 
 
 def _is_ahead(key: str, manifests: list[Manifest]) -> bool:
-    """Does an object begin at or behind the newest position of its partition?"""
     numbers = parse_object_name(key)
     if numbers is None:
         return False
@@ -189,9 +187,7 @@ def _against_bronze(
     newest = manifests[-1]
     last = {manifest.plan.epoch: manifest for manifest in manifests}
     ends = {epoch: m.positions for epoch, m in last.items()}
-    # A row that does not say its epoch is told by its offset, within its own topic only.
-    begins = None if base is None else base.positions if base.topic_id == newest.plan.topic_id else newest.positions
-    rows = bronze_rows_below(bronze_path, newest.plan.topic, ends, begins)
+    rows = bronze_rows_below(bronze_path, newest.plan.topic, ends)
     records_held = sum(manifest.epoch_records for manifest in last.values())
     if rows == records_held:
         return max(0, records - records_held), []
@@ -215,10 +211,15 @@ def source_in_store(store: ObjectStore, source: str, declared: Collection[str]) 
         StoreError: the store cannot be asked.
     """
     keys = [item.key for item in store.list(f"{source}/")]
-    with_manifests = {key.removeprefix(f"{source}/").partition("/")[0] for key in keys if _is_manifest(source, key)}
+    with_manifests = set[str]()
+    for key in keys:
+        table = key.removeprefix(f"{source}/").partition("/")[0]
+        folder = manifests_prefix(source, table)
+        if key.startswith(folder) and is_batch_name(key.removeprefix(folder)):
+            with_manifests.add(table)
     others = with_manifests - set(declared)
     sources = {*declared, *others}
-    state = (log_prefix(source), parts_prefix(source), cuts_prefix(source))
+    state = (log_prefix(source), sections_prefix(source), cuts_prefix(source))
     single = {newest_entry(source).key, last_drill_key(source)}
     foreign = [
         key
@@ -226,9 +227,3 @@ def source_in_store(store: ObjectStore, source: str, declared: Collection[str]) 
         if key.removeprefix(f"{source}/").partition("/")[0] not in sources and not key.startswith(state) and key not in single
     ]
     return StoredSource(tuple(sorted(others)), tuple(sorted(foreign)))
-
-
-def _is_manifest(source: str, key: str) -> bool:
-    table, slash, _ = key.removeprefix(f"{source}/").partition("/")
-    folder = manifests_prefix(source, table)
-    return bool(slash) and key.startswith(folder) and is_batch_name(key.removeprefix(folder))

@@ -49,7 +49,7 @@ class SeenTopic:
 def load(source: str) -> dict[str, SeenTopic]:
     """By core topic; empty before the first look."""
     return {
-        topic: SeenTopic(seen["id"], _numbers(seen["next"]), _numbers(seen["written"]), seen["losses"], seen.get("held", {}))
+        topic: SeenTopic(seen["id"], _numbers(seen["next"]), _numbers(seen["written"]), seen["losses"], seen["held"])
         for topic, seen in (read_json(_file(source)) or {}).items()
     }
 

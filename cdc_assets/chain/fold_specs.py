@@ -18,7 +18,7 @@ from cdc_assets.capture.kind_capture import capture_of
 from cdc_assets.capture.source_columns import catalogue_of, source_columns
 from cdc_assets.clients.databases.catalogue import CatalogueTable
 from cdc_assets.clients.delta_log import bronze_committed
-from cdc_assets.clients.schema_ledger import last_known, ledger_of, ledger_of_history
+from cdc_assets.clients.schema_ledger import last_known, ledger_of
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, HistoryWithoutKeyError
@@ -141,7 +141,7 @@ def _refusal(lake: str, source: BaseSource, table: Table, now: CatalogueTable | 
     try:
         spec = silver_spec(lake, source, table, now)
         compare_columns(ledger, spec, after="")
-        past = ledger_of_history(names.history_path(lake, source, table)) if table.history == "scd2" else None
+        past = ledger_of(names.history_path(lake, source, table)) if table.history == "scd2" else None
         if past is not None:
             compare_columns(past, history_spec(lake, source, table, spec), after="")
     except (SchemaMismatchError, HistoryWithoutKeyError) as error:

@@ -28,8 +28,6 @@ from cdc_assets.capture.onboarding.onboarding_state import onboarding_kind
 from cdc_assets.capture.preflight import binlog_rules
 from cdc_assets.capture.preflight.table_models import tables_with_models, wrong_models
 from cdc_assets.chain.table_reload import append_rest, plan_reloads, reload_bronze
-from cdc_assets.clients import schema_history
-from cdc_assets.clients.databases.binlog import BinlogPosition
 from cdc_assets.clients.databases.binlog_capture import BinlogCapture
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
@@ -37,7 +35,6 @@ from cdc_assets.registry.errors import CaughtUpTimeoutError, ConnectError, Conne
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import CapturedSource
 from cdc_assets.registry.table_declaration import Table
-from spark.errors import quantity
 
 if TYPE_CHECKING:
     from cdc_assets.clients.connector_states import Obstacle
@@ -64,8 +61,6 @@ class ModelRepair:
     epochs: dict[str, int] = field(default_factory=dict)
     unreadable: bool = False
     """Whether the client passes over rows that it cannot read."""
-    defined: bool = False
-    """Whether what the connector's history knew at its offset was written into it again."""
 
 
 def plan_repair(chain: Chain[CapturedSource], wanted: Sequence[Table]) -> ModelRepair:
@@ -77,8 +72,6 @@ def plan_repair(chain: Chain[CapturedSource], wanted: Sequence[Table]) -> ModelR
         planned.passed.append(_with_place(chain, obstacle))
     elif obstacle is None:
         planned.tables = _to_read_again(chain, {table.id for table in wanted})
-    elif obstacle.lacks_history:
-        planned.defined = True
     else:
         planned.tables = [table for table in chain.source.tables if obstacle.is_about(table.id)]
     return planned
@@ -139,9 +132,6 @@ def _go_past(chain: Chain[CapturedSource], repair: ModelRepair, left_out: set[Ta
     # A command that was killed may have left it so; what it has left out is in `left_out`.
     running = without_passing(running)
     for obstacle in _obstacles(chain, until):
-        if obstacle.lacks_history:
-            _write_definitions(chain, repair, say)
-            continue
         if obstacle.table:
             tables = {table.id for table in chain.source.tables if obstacle.is_about(table.id)} - left_out
             if not tables:
@@ -187,30 +177,6 @@ def _tables_with_compression(chain: Chain[CapturedSource], repair: ModelRepair, 
     say(f"passing over rows with COMPRESSED columns behind {since.text if since else 'an unknown place'}{read}")
     repair.unreadable = True
     return found
-
-
-def _write_definitions(chain: Chain[CapturedSource], repair: ModelRepair, say: Say) -> None:
-    """The connector finds the definitions that its history has at its offset: they get the offset's own GTID.
-
-    Raises:
-        ConnectorFailedError: it has none of some table, or does not find these.
-    """
-    connect, name = chain.platform.core_connect(chain.source.cluster), names.connector_name(chain.source)
-    kafka, topic = chain.platform.core_kafka(chain.source.cluster), names.schema_history_topic(chain.source)
-    stored = next((entry for entry in connect.offsets(name) if (entry.get("offset") or {}).get("file")), None)
-    ids = [table.id for table in chain.source.tables]
-    place = BinlogPosition.of(str(stored["offset"]["file"]), int(stored["offset"]["pos"])) if stored else None
-    definitions = schema_history.definitions_at(schema_history.read_history(kafka, topic), ids, place) if place else []
-    if repair.defined or stored is None or not definitions:
-        raise ConnectorFailedError(
-            f"connector {name} has no definitions in topic {topic} to go on with; have the source read again while nobody "
-            f"writes: cdc stop {name}; cdc offsets reset {name}; cdc resume {name}"
-        )
-    say(f"writing the definitions of {quantity(len(definitions), 'table')} at {place.text if place else ''} down again")
-    connect.stop(name)
-    schema_history.define(kafka, topic, definitions, stored)
-    connect.resume(name)
-    repair.defined = True
 
 
 def _obstacles(chain: Chain[CapturedSource], until: float) -> Iterator[Obstacle]:

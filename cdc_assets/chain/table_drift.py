@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cdc_assets.clients.delta_log import open_table, silver_committed
 from cdc_assets.clients.delta_rows import features_beyond_plain
-from cdc_assets.clients.schema_ledger import ledger_of_history
+from cdc_assets.clients.schema_ledger import ledger_of
 from cdc_assets.registry import names
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import SchemaChanges, Table
@@ -35,7 +35,7 @@ def replay_offer(lake: str, source: BaseSource, table: Table, silver: ColumnLedg
     folded = silver_committed(names.silver_path(lake, source, table))
     ops = None if folded is None else {op for topic in folded.topics.values() for op in topic.by_op}
     reasons = [*rule_reasons(table, silver, ops)]
-    if table.history == "scd2" and (history := ledger_of_history(names.history_path(lake, source, table))):
+    if table.history == "scd2" and (history := ledger_of(names.history_path(lake, source, table))):
         reasons += tracking_reasons(table, history)
     reasons += column_reasons(table, table.schema_changes or source.schema_changes, silver)
     if not reasons:

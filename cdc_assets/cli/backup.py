@@ -59,13 +59,13 @@ def expire(
     print_rows([_epoch_row(name, expired) for name, expired in done], output, narrow=_SHOWN_EXPIRED)
     failed = [expired for _, expired in done if expired.failed]
     for each in failed:
-        print(f"{each.found.table}: {each.found.held}", file=sys.stderr)
+        print(f"{each.epochs.table}: {each.epochs.reason}", file=sys.stderr)
     if failed:
         raise typer.Exit(1)
 
 
 def _epoch_row(source: str, each: ExpiredTable) -> dict[str, Any]:
-    epochs = each.found
+    epochs = each.epochs
     return {
         "source": source,
         "table": epochs.table,
@@ -73,7 +73,7 @@ def _epoch_row(source: str, each: ExpiredTable) -> dict[str, Any]:
         "earliest": epochs.base.earliest if epochs.base else None,
         "objects": len(epochs.keys),
         "bytes": epochs.bytes,
-        "held": epochs.held,
+        "held": epochs.reason,
     }
 
 

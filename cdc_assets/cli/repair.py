@@ -123,11 +123,9 @@ def model(
     for passed in done.passed:
         shown = " ".join(passed.statement.split())
         print(f"{'would pass' if dry_run else 'passed'} over the statement at {passed.place or 'an unknown place'}: {shown}")
-    if done.defined:
-        print(f"{'would write' if dry_run else 'wrote'} down again what the connector knew of {declared.name}'s tables")
     for table in done.tables:
         print(f"{'would read' if dry_run else 'read'} {table.name} again, by the server's columns")
-    if not (done.passed or done.tables or done.defined):
+    if not (done.passed or done.tables):
         print(f"{declared.name}: Debezium reads its tables by the server's columns")
 
 

@@ -19,7 +19,7 @@ from cdc_assets.capture.onboarding.onboarding_state import Journal, Route
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.progress import console
 from cdc_assets.cli.verb_frame import chosen_sources, complete_source, group_options, tell_experimental
-from cdc_assets.recovery.removal import GO, STAY, PartsChosen
+from cdc_assets.recovery.removal import GO, STAY, RemovalChoice
 from cdc_assets.registry import settings
 from cdc_assets.registry.errors import CdcAssetsError, OnboardingError, RemovalError, RenderError
 from spark.errors import quantity
@@ -324,11 +324,10 @@ def remove(
     After a kill, the same command goes on. Exit 1 when the role may not remove something: then the statement is printed.
     """
     from cdc_assets.clients.platform import Platform
-    from cdc_assets.recovery.removal import Removal, find_declaration, plan
-    from cdc_assets.recovery.removal import remove as remove_all
+    from cdc_assets.recovery.removal import Removal, find_declaration, plan_removal, remove_source
 
     try:
-        choice = PartsChosen.of(keep or (), delete or ())
+        choice = RemovalChoice.of(keep or (), delete or ())
     except RemovalError as error:
         raise typer.BadParameter(str(error)) from None
     declared = find_declaration(settings.sources_folder(), source)
@@ -336,14 +335,14 @@ def remove(
         chosen_sources([source])
         return
     tell_experimental([declared.source])
-    rows = plan(declared.source, choice)
+    rows = plan_removal(declared.source, choice)
     if not is_data(output):
         _print_plan(f"{source}, declared in {declared.file}", rows)
     if not dry_run and not yes:
         _confirm(f"cdc remove {source} …", "Remove what the plan says?", output)
     removal = Removal(Platform(), declared, choice, lambda text: print(text, file=sys.stderr, flush=True))
     if not dry_run:
-        remove_all(removal)
+        remove_source(removal)
     if is_data(output):
         print_document({"source": source, "dry_run": dry_run, "plan": rows, **_outcome(removal)}, output)
     elif not dry_run:

@@ -66,10 +66,10 @@ _MISSHAPEN = re.compile(r"Error processing row in (.+?), (internal schema size \
 # Kafka's producer refuses it before the broker sees it; the topic stands in the worker's log alone.
 _TOO_LARGE = re.compile(r"RecordTooLargeException: The message is (\d+) bytes when serialized which is larger than (\d+)")
 _UNKNOWN = re.compile(r"Encountered change event for table (.+?) whose schema isn't known to this connector")
-# Its history has records, and none goes with the GTID of its offset: another server id wrote one of them, or they are lost.
-_NO_HISTORY = re.compile(r"The db history topic is missing")
-# What the server refuses a reader (1236, ER_SOURCE_FATAL_ERROR_READING_BINLOG), or Debezium before it asks.
-_LOG_GONE = re.compile(r"Error code: 1236\b|but this is no longer available on the server")
+# What the server refuses a reader (1236, ER_SOURCE_FATAL_ERROR_READING_BINLOG), or a binlog's connector before it asks.
+_LOG_GONE = re.compile(
+    r"Error code: 1236\b|but this is no longer available on the server.*?\bconnector\.(?:binlog|mysql|mariadb)\.", re.DOTALL
+)
 # MariaDB's types 140 and 141, of columns with COMPRESSED, which the client (0.40) has no name for.
 _UNNAMED = re.compile(r"ColumnType\.byCode\(int\)\" is null")
 _NO_TASK = "no task has said anything yet"
@@ -94,14 +94,12 @@ class Obstacle:
     """What a connector of a binlog cannot read: a statement, as a whole or a part of it, or a table's rows. `why`: its words.
 
     `table`: with or without its database, as Debezium tells it. Neither it nor a statement: rows of a table that is not told.
-    `lacks_history`: it has no definitions to begin with.
     """
 
     why: str
     statement: str = ""
     is_part: bool = False
     table: str = ""
-    lacks_history: bool = False
 
     @classmethod
     def of(cls, trace: str) -> Obstacle | None:
@@ -114,8 +112,6 @@ class Obstacle:
             return cls(match[2], table=match[1])
         if match := _UNKNOWN.search(trace):
             return cls("it has none of that table", table=match[1])
-        if match := _NO_HISTORY.search(trace):
-            return cls(match[0], lacks_history=True)
         if _UNNAMED.search(trace):
             return cls("its client does not know their type")
         return None
@@ -129,11 +125,6 @@ class Obstacle:
         mend, behind = f"cdc repair model {connector}", f" (behind {place})" if place else ""
         if self.table:
             return f"rows of table {self.table} do not fit Debezium's model{behind}: {self.why}. Mend: {mend}"
-        if self.lacks_history:
-            return (
-                f"Debezium has no definition of its tables that goes with its offset's GTID{behind}: another server id wrote it. "
-                f"Mend: {mend}, which writes them down again"
-            )
         if not self.statement:
             return (
                 f"Debezium stands at rows of a table with COMPRESSED columns, captured or not{behind}: {self.why}. cdc preflight "

@@ -125,7 +125,7 @@ def bronze_rows(path: str, version: int, epochs: Mapping[str, int]) -> dict[tupl
     dataset = open_dataset(table, path)
     row_filter = None
     for topic, epoch in epochs.items():
-        current = (ds.field("topic") != topic) | _since_epoch(dataset, epoch)
+        current = (ds.field("topic") != topic) | (ds.field("epoch") >= epoch)
         row_filter = current if row_filter is None else row_filter & current
     for batch in dataset.to_batches(columns=["topic", "partition"], filter=row_filter):
         grouped = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([([], "count_all")])
@@ -234,7 +234,7 @@ def _as_much_as_needed(path: str, fold_commits: Callable[[list[tuple[int, str | 
     Raises:
         HistoryTooShortError: the log does not say it.
     """
-    return fold_newest(partial(_commits, path), lambda commits: fold_commits(commits) if commits else None, _PAGE)
+    return fold_newest(partial(_commits, path), lambda commits: fold_commits(commits) if commits else None, _PAGE, path=path)
 
 
 def _commits(path: str, limit: int | None, *, up_to: int | None = None) -> list[tuple[int, str | None]]:
@@ -251,12 +251,9 @@ def _commits(path: str, limit: int | None, *, up_to: int | None = None) -> list[
     return surviving(entries)
 
 
-def bronze_rows_below(
-    path: str, topic: str, epochs: Mapping[int, Mapping[int, int]], begins: Mapping[int, int] | None = None
-) -> int:
+def bronze_rows_below(path: str, topic: str, epochs: Mapping[int, Mapping[int, int]]) -> int:
     """Rows of a topic below the given offsets of each of its epochs, counted in the data of the newest version; with those that
-    were below them when they went to the backup. Of rows that do not say their epoch those
-    from `begins` on are counted."""
+    were below them when they went to the backup."""
     table = open_table(path)
     if table is None or not epochs:
         return 0
@@ -266,15 +263,9 @@ def bronze_rows_below(
     gone = floor.counts if floor is not None and floor.is_within(max(epochs), epochs[max(epochs)]) else {}
 
     dataset = open_dataset(table, path)
-    tells = "epoch" in dataset.schema.names
-    nothing: Mapping[int, int] = {}
-    below = [(of_epoch(dataset, epoch), positions, nothing) for epoch, positions in epochs.items() if tells]
-    untold = ds.field("epoch").is_null() if tells else of_epoch(dataset, 0)
-    below.append((untold, epochs[max(epochs)], begins or nothing))
-    offset = ds.field("offset")
     filters = [
-        epoch & (ds.field("topic") == topic) & (ds.field("partition") == p) & (offset >= starts.get(p, 0)) & (offset < end)
-        for epoch, positions, starts in below
+        (ds.field("epoch") == epoch) & (ds.field("topic") == topic) & (ds.field("partition") == p) & (ds.field("offset") < end)
+        for epoch, positions in epochs.items()
         for p, end in positions.items()
     ]
     rows_here = sum(int(dataset.count_rows(filter=row_filter)) for row_filter in filters)
@@ -285,26 +276,3 @@ def bronze_floors(path: str) -> dict[str, Floor]:
     """Up to where a change log has given its records to the backup, by topic; nowhere where there is no log."""
     table = open_table(path)
     return {} if table is None else floors_of(table.metadata().configuration)
-
-
-def _since_epoch(dataset: Any, epoch: int) -> Any:
-    """A filter for bronze's rows of an epoch and of later ones; of rows that do not say theirs, those that it may be."""
-    import pyarrow.dataset as ds
-
-    from spark.events.positions import epoch_prefix
-
-    # A tombstone has no position.
-    position = ds.field("position")
-    by_position = position.is_null() | (position >= epoch_prefix(epoch))
-    if "epoch" not in dataset.schema.names:
-        return by_position
-    epoch_field = ds.field("epoch")
-    return (epoch_field >= epoch) | (epoch_field.is_null() & by_position)
-
-
-def of_epoch(dataset: Any, epoch: int) -> Any:
-    """A filter for bronze's rows of an epoch; all of them where the log does not say."""
-    import pyarrow.compute as pc
-    import pyarrow.dataset as ds
-
-    return ds.field("epoch") == epoch if "epoch" in dataset.schema.names else pc.scalar(True)

@@ -288,30 +288,6 @@ def definitions(cluster: KafkaCluster, topic: str, tables: Sequence[TableId]) ->
     return created
 
 
-def definitions_at(records: Iterable[Mapping[str, Any]], tables: Collection[TableId], at: BinlogPosition) -> list[dict[str, Any]]:
-    """The newest definition of each table that was written down up to a place, by file and position alone; pure.
-
-    Debezium compares GTIDs as well, and leaves out what another server id wrote (model_differences.LostModel).
-    """
-    ids, newest = {double_quote(*table) for table in tables}, dict[str, dict[str, Any]]()
-    for record in records:
-        position = record.get("position") or {}
-        if not position.get("file") or BinlogPosition.of(position["file"], int(position["pos"])) > at:
-            continue
-        for change in record.get("tableChanges") or ():
-            if change["type"] == "DROP":
-                newest.pop(change["id"], None)
-            elif change["id"] in ids:
-                newest[change["id"]] = {**record, "tableChanges": [{**change, "type": "CREATE"}]}
-    return list(newest.values())
-
-
-def read_history(cluster: KafkaCluster, topic: str) -> list[Mapping[str, Any]]:
-    """All records of a schema history, in their order; none where there is no topic."""
-    state = cluster.states([topic]).get(topic)
-    return [json.loads(record.value) for record in cluster.records(topic, state.ranges) if record.value] if state else []
-
-
 def define(cluster: KafkaCluster, topic: str, records: Sequence[Mapping[str, Any]], at: Mapping[str, Any]) -> None:
     """Write definitions into a stopped connector's history, valid from its stored offset on.
 

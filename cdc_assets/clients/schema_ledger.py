@@ -6,14 +6,14 @@ Names and types are written as Spark and DDL write them. The ledger also tells a
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from cdc_assets.clients import delta_rows
 from cdc_assets.clients.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.clients.delta_log import open_table
 from cdc_assets.registry.field_types import TableId
-from spark.silver.column_ledger import TRACKED, ColumnLedger, FoldRules, ledger_in
+from spark.silver.column_ledger import ColumnLedger, ledger_in
 from spark.table.identifiers import double_quote, text_literal
 
 _NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
@@ -54,16 +54,6 @@ def ledger_of(path: str) -> ColumnLedger | None:
     """The table's ledger; None when there is no table, or none in it."""
     table = open_table(path)
     return None if table is None else ledger_in(table.metadata().configuration)
-
-
-def ledger_of_history(path: str) -> ColumnLedger | None:
-    """The same of a history. One that was born before ledgers kept rules has its tracked columns in a property of their own."""
-    table = open_table(path)
-    properties = {} if table is None else table.metadata().configuration
-    ledger = ledger_in(properties)
-    if ledger is None or ledger.made_by:
-        return ledger
-    return replace(ledger, made_by=FoldRules.of_property(properties.get(TRACKED, "")))
 
 
 def last_known(path: str, table: TableId, *, keyed: bool = True) -> CatalogueTable | None:

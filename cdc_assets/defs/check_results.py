@@ -268,6 +268,5 @@ def previous_tallies(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> Ear
         if evaluation is None or TALLIES_KEY not in evaluation.metadata:
             continue
         stored: Any = evaluation.metadata[TALLIES_KEY].value
-        judged = stored.get("judged", True)
-        return EarlierCount(TopicTally.from_json(stored["topic"]), TopicTally.from_json(stored["mirror"]), judged)
+        return EarlierCount(TopicTally.from_json(stored["topic"]), TopicTally.from_json(stored["mirror"]), stored["judged"])
     return None

@@ -237,7 +237,5 @@ def _is_behind(last: dg.EventLogEntry | None, bronze: CommittedTopic) -> bool:
     from cdc_assets.backup.backup_position import BackupPosition
 
     metadata = last.asset_materialization.metadata if last and last.asset_materialization else {}
-    # An older report names no epoch: read as of the first one, it asks for one backup too many at most.
-    records = "cdc/epoch_records" if "cdc/epoch" in metadata else "dagster/row_count"
-    at, copied = (int(str(metadata[key].value)) if key in metadata else 0 for key in ("cdc/epoch", records))
+    at, copied = (int(str(metadata[key].value)) if metadata else 0 for key in ("cdc/epoch", "cdc/epoch_records"))
     return bronze.records_ahead_of(BackupPosition(epoch=at, records=copied)) > 0

@@ -114,8 +114,10 @@ def build_maintenance_asset(source: BaseSource) -> dg.AssetsDefinition:
 
         expired = list(expire_backups(Chain(platform, source)))
         for table_expired in expired:
-            if table_expired.found.held:
-                context.log.info("backup of %s: no more goes this time: %s", table_expired.found.table, table_expired.found.held)
+            if table_expired.epochs.reason:
+                context.log.info(
+                    "backup of %s: no more goes this time: %s", table_expired.epochs.table, table_expired.epochs.reason
+                )
         done = {table.name: result for table, result in maintain_with_backup(Chain(platform, source))}
         for name, result in done.items():
             for step, reason in result.given_up.items():
@@ -153,19 +155,19 @@ def _backup_metadata(expired: "list[ExpiredTable]") -> dict[str, Any]:
     rows = [
         dg.TableRecord(
             {
-                "table": table_expired.found.table,
-                "begins": table_expired.found.base.epoch if table_expired.found.base else 0,
-                "earliest": table_expired.found.base.earliest if table_expired.found.base else "",
-                "objects_removed": len(table_expired.found.keys),
-                "bytes_removed": table_expired.found.bytes,
-                "held": table_expired.found.held,
+                "table": table_expired.epochs.table,
+                "begins": table_expired.epochs.base.epoch if table_expired.epochs.base else 0,
+                "earliest": table_expired.epochs.base.earliest if table_expired.epochs.base else "",
+                "objects_removed": len(table_expired.epochs.keys),
+                "bytes_removed": table_expired.epochs.bytes,
+                "held": table_expired.epochs.reason,
             }
         )
         for table_expired in expired
     ]
     return {
-        "cdc/backup_objects_removed": sum(len(table_expired.found.keys) for table_expired in expired),
-        "cdc/backup_bytes_removed": sum(table_expired.found.bytes for table_expired in expired),
+        "cdc/backup_objects_removed": sum(len(table_expired.epochs.keys) for table_expired in expired),
+        "cdc/backup_bytes_removed": sum(table_expired.epochs.bytes for table_expired in expired),
         "cdc/backup": dg.MetadataValue.table(rows),
     }
 

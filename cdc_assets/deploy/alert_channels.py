@@ -107,7 +107,7 @@ def _short(text: str) -> str:
 
 
 def as_told(found: Mapping[str, Any]) -> ToldChanges:
-    """From the sensor's cursor."""
+    """What a channel knows, as the sensor's cursor has it (JSON)."""
     return ToldChanges(tuple(found.get("red") or ()), float(found.get("runs_up_to") or 0), tuple(found.get("runs") or ()))
 
 
@@ -121,7 +121,7 @@ def _value(reference: Address) -> str:
 
 
 class Channel(Declared):
-    """One place that is told; by its name it remembers what it was told."""
+    """A receiver of alerts. What it was told is remembered under its name."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
 

@@ -48,7 +48,7 @@ class ArgoCd(Declared):
 
 
 class Deployment(Declared):
-    """One platform.
+    """What the manifests of a platform need beyond the registry.
 
     `secret` is the Kubernetes Secret whose keys are the registry's secrets; `secrets_folder` is where a Connect cluster
     without Strimzi has them as files. `environment` holds what the registry refers to by `{env: NAME}`.
@@ -79,7 +79,7 @@ class Deployment(Declared):
 
 
 def load_deployment(file: Path) -> Deployment:
-    """Read it.
+    """The deployment that the file declares.
 
     Raises:
         RenderError: naming every key that is wrong.
@@ -132,7 +132,7 @@ def secret_references(config: Mapping[str, str], deployment: Deployment) -> dict
 
 
 def to_yaml(manifests: list[Manifest]) -> str:
-    """The same text for the same manifests, always."""
+    """The manifests as documents of YAML below our header; equal manifests give equal texts."""
     yaml = YAML(typ="rt", pure=True)
     yaml.width = 1 << 20
     yaml.indent(mapping=2, sequence=4, offset=2)

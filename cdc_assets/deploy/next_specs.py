@@ -26,7 +26,7 @@ JOBS = ("bronze", "silver", "history", "ledger", "stream")
 
 
 def next_bronze(chain: Chain[BaseSource], tables: Sequence[Table]) -> tuple[BronzeSpec, int]:
-    """The first job's spec, and how many jobs it takes to read all that the topics hold now.
+    """The spec of the first append, and how many jobs it takes to read all that the topics hold now.
 
     Raises:
         TopicGapError: a topic is missing, or contradicts bronze.
@@ -42,7 +42,7 @@ def next_bronze(chain: Chain[BaseSource], tables: Sequence[Table]) -> tuple[Bron
 
 
 def next_silver(chain: Chain[BaseSource], table: Table) -> SilverSpec:
-    """Up to what bronze has committed now.
+    """The fold of a table up to what bronze has committed now.
 
     Raises:
         DatabaseError: the source has no such table, or cannot be asked.
@@ -56,7 +56,7 @@ def next_silver(chain: Chain[BaseSource], table: Table) -> SilverSpec:
 
 
 def next_history(chain: Chain[BaseSource], table: Table) -> SilverSpec:
-    """The same for the table of all versions.
+    """The fold of the table's history, up to what bronze has committed now.
 
     Raises:
         NothingToRunError: the table has none.

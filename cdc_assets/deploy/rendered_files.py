@@ -27,7 +27,7 @@ _WAVES = ("users", "topics", "connectors", "mirror")
 
 
 def applications(folders: Iterable[str], deployment: Deployment) -> dict[str, Manifest]:
-    """By the folder that each of them applies.
+    """An Argo CD Application for each folder, by folder.
 
     Shape: https://argo-cd.readthedocs.io/en/stable/user-guide/application-specification/
 

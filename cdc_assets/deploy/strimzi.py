@@ -169,7 +169,7 @@ KEPT = {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false"}
 
 
 def kafka_topics(source: CapturedSource, deployment: Deployment) -> list[Manifest]:
-    """A topic per table."""
+    """A KafkaTopic for each table of the source."""
     return [_topic(source, table, deployment) for table in source.tables]
 
 

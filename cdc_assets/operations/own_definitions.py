@@ -41,7 +41,7 @@ class LoadedDefinitions:
 
 
 def digest_of(file: str) -> str:
-    """Of what the file holds; empty where there is none."""
+    """The sha256 of the file in hexadecimal digits; empty where there is none."""
     path = Path(file)
     return hashlib.sha256(path.read_bytes()).hexdigest() if file and path.is_file() else ""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,14 @@ from cdc_assets.registry.source_declaration import digest
 
 @dataclass(frozen=True)
 class Expected:
-    """Of some sources, by name; `digests` of their declarations. A source without a digest is to be gone."""
+    """What Dagster must have of some sources. `digests` are those of their declarations, by name; "": the source must be gone."""
 
     digests: dict[str, str]
-    assets: frozenset[Key]
-    checks: frozenset[tuple[Key, str]]
-    jobs: frozenset[str]
-    schedules: frozenset[str]
-    sensors: frozenset[str]
+    assets: frozenset[Key] = frozenset()
+    checks: frozenset[tuple[Key, str]] = frozenset()
+    jobs: frozenset[str] = frozenset()
+    schedules: frozenset[str] = frozenset()
+    sensors: frozenset[str] = frozenset()
 
     def missing(self, location: Location) -> Iterator[str]:
         """What the location does not have, or has of an older declaration."""
@@ -112,9 +112,7 @@ def take_out(url: str, source: str, *, say: Say, timeout: float = 120.0) -> Take
     Raises:
         DefinitionsError: what is there still, and what to do.
     """
-    none: frozenset[str] = frozenset()
-    gone = Expected({source: ""}, assets=frozenset(), checks=frozenset(), jobs=none, schedules=none, sensors=none)
-    return take_in(url, gone, timeout=timeout, say=say)
+    return take_in(url, Expected({source: ""}), timeout=timeout, say=say)
 
 
 def take_in(url: str, expected: Expected, *, timeout: float, say: Say) -> TakenIn:
@@ -248,7 +246,10 @@ def registry_news(url: str, folder: Path) -> RegistryNews:
 
 
 def compare(folder: Path, locations: Iterable[Location]) -> RegistryNews:
-    """As above. Of a Dagster of the user's own, which may have other registries' sources as well, none is told as gone."""
+    """What the folder declares, compared with the digests that sensors of these locations carry.
+
+    A Dagster of the user's own may have other registries' sources as well: none of those is told as gone.
+    """
     try:
         declared = {source.name: digest(source) for source in load_sources(folder)}
     except RegistryError as error:
@@ -259,10 +260,6 @@ def compare(folder: Path, locations: Iterable[Location]) -> RegistryNews:
         digests = {sensor.source: sensor.digest for sensor in location.sensors.values() if sensor.digest}
         loaded |= digests
         ours |= digests.keys() if location.name == EMBEDDED else set()
-    return _news_of(declared, loaded, ours)
-
-
-def _news_of(declared: Mapping[str, str], loaded: Mapping[str, str], ours: set[str]) -> RegistryNews:
     return RegistryNews(
         new=tuple(sorted(declared.keys() - loaded.keys())),
         changed=tuple(sorted(name for name in declared.keys() & loaded.keys() if declared[name] != loaded[name])),

@@ -7,7 +7,6 @@ Where no order of the key is known on both sides, rows are compared one by one. 
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +25,7 @@ from cdc_assets.proof import differing_rows
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, HistoryResult, TableResult
 from cdc_assets.proof.differing_rows import ComparedTable
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.durable_file import replace_json
+from cdc_assets.registry.durable_file import read_json, replace_json
 from cdc_assets.registry.errors import CdcAssetsError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import Source
@@ -137,10 +136,9 @@ def keep_ends(source: str, ends: Mapping[str, tuple[tuple[str, ...], KeyBound | 
 
 
 def _read_cursors(source: str) -> dict[str, Any]:
-    # Not written by a version that is known, or not there: a new round compares all of it again.
+    # A file that is broken, or not there: a new round compares all of it again.
     with suppress(OSError, ValueError):
-        cursors = json.loads((settings.home() / "reconciliation" / f"{source}.json").read_text(encoding="utf-8"))
-        return dict(cursors)
+        return dict(read_json(settings.home() / "reconciliation" / f"{source}.json") or {})
     return {}
 
 
@@ -338,9 +336,9 @@ def _range_in_cursor(data: Mapping[str, Any]) -> KeyRange:
 
 
 def _read_open(source: str) -> dict[str, list[Slice | TwoRanges]]:
-    # Not written by a version that is known, or not there: the round comes back to each part.
+    # A file that is broken, or not there: the round comes back to each part.
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        open_slices = json.loads(_file(source).read_text(encoding="utf-8"))
+        open_slices = read_json(_file(source)) or {}
         return {name: [_from_json(slice_data) for slice_data in parts] for name, parts in open_slices.items()}
     return {}
 

@@ -65,7 +65,7 @@ def lake_tables(sources: Iterable[BaseSource], lake: str) -> list[LakeTable]:
 
 
 def at_cut(tables: Iterable[LakeTable], lake: str, cut: CutManifest) -> list[LakeTable]:
-    """Those that the cut names, as they were at it: silver and histories of its source."""
+    """The tables that the cut names, as they were at it: silver and histories of its source."""
     entries = {(entry.layer, f"{lake.rstrip('/')}/{entry.path}"): entry for entry in cut.entries}
     at_entries = [(table, entries.get((table.parts[0], table.path))) for table in tables]
     return [replace(table, at=entry) for table, entry in at_entries if entry is not None]
@@ -98,7 +98,7 @@ def _of_table(source: BaseSource, table: Table, lake: str, bronze: str) -> Itera
 
 
 def tables_in(statement: str, tables: Sequence[LakeTable]) -> list[LakeTable]:
-    """Those that a statement names: `bronze.shop.orders` is not `bronze.shop`."""
+    """The tables that a statement names: `bronze.shop.orders` is not `bronze.shop`."""
     code, tables_named = _NOT_CODE.sub(" ", statement), list[LakeTable]()
     for table in sorted(tables, key=lambda each: -len(each.parts)):
         without = pattern_of(table).sub(" ", code)
@@ -151,7 +151,7 @@ class Answer:
 
 
 def answer(columns: Sequence[str], rows: Sequence[Sequence[Any]], limit: int, hidden: Sequence[str]) -> Answer:
-    """Of one row more than the limit, where there is one."""
+    """At most `limit` of the rows, by column. Engines are asked for one row more, which tells whether there are others."""
     names_shown = distinct_names(columns)
     rows_shown = [dict(zip(names_shown, map(_printable, row), strict=True)) for row in rows[:limit]]
     return Answer(names_shown, rows_shown, len(rows) > limit, hidden)

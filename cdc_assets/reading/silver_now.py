@@ -41,9 +41,9 @@ KeyValue: TypeAlias = str | int | float | Decimal | date | UUID
 
 @dataclass(frozen=True)
 class CurrentTable:
-    """A table of a source; `where` are values that its rows have, by column: as they are, or as their texts.
+    """A table of a source as it is now: pyarrow, DuckDB, Polars and pandas take the object as it is, by Arrow's protocol.
 
-    One table as it is now, for readers of Arrow: pyarrow, DuckDB, Polars, pandas take the object as it is.
+    `where` are values that its rows have, by column: as they are, or as their texts.
     """
 
     source: BaseSource
@@ -199,11 +199,10 @@ def find_source(source: str | BaseSource) -> BaseSource:
 def register(
     connection: Any, source: str | BaseSource, tables: Sequence[str] = (), *, platform: Platform | None = None
 ) -> list[str]:
-    """Make a view of each of these tables of a source, or of all; their names. The connection's cursors do not have them.
+    """Make a view in a DuckDB connection of each of these tables of a source, or of all; the names of the views.
 
-    Views in a DuckDB connection: `silver_now.world_country` for the table country of the source world.
-
-    Each scan of a view reads the lake anew. A statement that names one view twice may so see two moments.
+    `silver_now.world_country` is the table country of the source world. The connection's cursors do not have the views. Each
+    scan of a view reads the lake anew. A statement that names one view twice may so see two moments.
 
     Raises:
         DatabaseError: the registry has no such source or table, or two tables have one name.
@@ -243,12 +242,11 @@ def register_in_spark(
     everywhere: bool = False,
     platform: Platform | None = None,
 ) -> list[str]:
-    """Make a view of each of these tables of a source, or of all; their names. `everywhere`: for all sessions of the same Spark
-    application, in the database `global_temp`.
+    """Make a temporary view in Spark of each of these tables of a source, or of all; the names of the views.
 
-    Temporary views in a Spark session: `silver_now_world_country` for the table country of the source world.
-
-    A view shows the versions of silver and bronze at the moment of the call, in every query; registering it again moves it on.
+    `silver_now_world_country` is the table country of the source world. `everywhere`: for all sessions of the same Spark
+    application, in the database `global_temp`. A view shows the versions of silver and bronze at the moment of the call, in
+    every query; registering it again moves it on.
 
     Raises:
         LeftToSparkViewError: a table has no view, for the reason in the text.

@@ -224,12 +224,12 @@ _TRY_SECONDS, _LONGEST_PAUSE = 120, 15
 
 
 def keep_names(home: Home, *, show_sensitive: bool) -> None:
-    """The names are to be made again, with the values of sensitive columns or with hashes."""
+    """Note that the names are made again whenever Spark starts, with the values of sensitive columns or with hashes."""
     replace_json(home.spark_names, {"show_sensitive": show_sensitive})
 
 
 def forget_names(home: Home) -> None:
-    """The names are not made again from now on."""
+    """Note that the names are not made again."""
     home.spark_names.unlink(missing_ok=True)
 
 
@@ -239,7 +239,7 @@ def are_kept(home: Home) -> bool:
 
 
 def make_names_again(home: Home) -> int:
-    """As they were asked for, of all tables that are declared now; how many there are.
+    """Register the names as they were asked for, of all tables that are declared now; how many there are.
 
     Raises:
         RegistryError: the declared sources cannot be read.

@@ -140,7 +140,7 @@ class DecodedRecord:
 
 @dataclass
 class Decoder:
-    """Of one topic; `lake` is the lake's root, whose tables know the earlier names of columns."""
+    """Decodes the records of one topic; `lake` is the lake's root, whose tables know the earlier names of columns."""
 
     place: TopicPlace
     lake: str

@@ -59,8 +59,8 @@ class BackedUpTable:
         """Those of all objects."""
         return sum(item.size for manifest in self.manifests for item in manifest.objects)
 
-    def holds(self, epoch: int, positions: Mapping[int, int], records: int | None) -> bool:
-        """Whether it has all records of an epoch up to these positions, `records` of them if known. Offsets of markers alone make
+    def holds(self, epoch: int, positions: Mapping[int, int], records: int) -> bool:
+        """Whether it has all records of an epoch up to these positions, `records` of them. Offsets of markers alone make
         no difference."""
         ends: dict[int, tuple[Mapping[int, int], int]] = {plan.epoch: ({}, 0) for plan in self.epochs}
         ends |= {manifest.plan.epoch: (manifest.positions, manifest.epoch_records) for manifest in self.manifests}
@@ -154,7 +154,8 @@ def _broken(manifests: tuple[Manifest, ...], listed: Mapping[str, StoredObject])
 
 
 def _is_own(plan: BatchPlan, item: ManifestObject) -> bool:
-    """Below the table's prefix, by the name that such an object has."""
+    # A manifest is somebody's text: it may name any key. Only one below the table's prefix, by the name of such an object, is
+    # read.
     folder, name = table_prefix(plan.source, plan.table), item.key.rsplit("/", 1)[-1]
     first = parse_object_name(item.key)
     own = name == object_name(plan.topic, plan.epoch, item.partition, item.min_offset) and first is not None

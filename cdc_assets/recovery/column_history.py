@@ -73,7 +73,7 @@ def begin_silver(platform: Platform, store: ObjectStore, source: BaseSource, tab
 
 
 def begin_history(platform: Platform, store: ObjectStore, source: BaseSource, table: Table, found: CatalogueTable) -> bool:
-    """The same for the table's history, where it has one. A backup of an earlier release knows of silver's columns alone.
+    """The same for the table's history, where it has one; with silver's columns where the backup has none of the history's.
 
     Raises:
         RestoreError: what is in the backup is no ledger.
@@ -94,7 +94,6 @@ def begin_history(platform: Platform, store: ObjectStore, source: BaseSource, ta
 
 
 def _properties(path: str) -> dict[str, str]:
-    """What a table in the lake says of its columns; nothing where there is none."""
     table = open_table(path)
     configuration = {} if table is None else table.metadata().configuration
     return {name: configuration[name] for name in (PROPERTY, TRACKED) if name in configuration}
@@ -106,7 +105,7 @@ def _has_past(properties: Mapping[str, str]) -> bool:
 
 
 def _is_young(properties: Mapping[str, str]) -> bool:
-    """Whether the table began lately; so it did where its ledger does not tell when."""
+    # A ledger that does not tell when the table began counts as young: then the store is asked once more.
     ledger = ledger_in(properties)
     if ledger is None:
         return False
@@ -148,7 +147,6 @@ def _history_properties(store: ObjectStore, source: BaseSource, table: Table) ->
 
 
 def _ledger_text(store: ObjectStore, key: str, text: bytes) -> str:
-    """A ledger's text, if it is one."""
     try:
         return ColumnLedger.from_text(text.decode()).to_text()
     except (CommitMetadataError, UnicodeDecodeError) as error:

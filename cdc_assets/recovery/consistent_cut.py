@@ -112,10 +112,10 @@ def align(chain: Chain[CapturedSource], say: Say) -> AlignedBronze:
 def _boundaries(chain: Chain[BaseSource], found: AppendPlan, place: CommitPlace) -> Boundaries:
     from spark.bronze import commit_boundaries
 
-    parts = {topic: topic_slice.ranges for topic, topic_slice in found.slices.items() if width(topic_slice.ranges)}
-    if not parts:
+    ranges = {topic: topic_slice.ranges for topic, topic_slice in found.slices.items() if width(topic_slice.ranges)}
+    if not ranges:
         return commit_boundaries.Boundaries({})
-    spec = commit_boundaries.BoundarySpec(bronze_spec(chain, found, parts, OPERATION), place)
+    spec = commit_boundaries.BoundarySpec(bronze_spec(chain, found, ranges, OPERATION), place)
     return chain.platform.spark().run(commit_boundaries.run, spec)
 
 

@@ -19,15 +19,15 @@ from cdc_assets.clients.delta_log import open_table
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CutError
 from cdc_assets.registry.source_declaration import BaseSource
-from spark.errors import quantity
+from spark.errors import other_format, quantity
 from spark.table.delta_rs import open_delta
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PROPERTY, FORMAT = "cdc.cuts", 1
+"""The table property that holds the number of the format."""
 TIME_FORMAT = "%Y%m%dT%H%M%SZ"
-"""By topic its `id`, its `epoch`, the `records` of that in the cut, and by partition the first offset (`ends`) that is not in it.
-Cuts of earlier releases do not tell `records`."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,23 @@ def _from_rows(rows: list[Mapping[str, Any]]) -> CutManifest:
 
 
 def read_cuts(lake: str, source: BaseSource) -> list[CutManifest]:
-    """The source's cuts, newest first; none where it has none yet."""
-    table = open_table(names.cuts_path(lake, source))
-    return [] if table is None else from_rows(delta_rows.read_rows(table).read_all().to_pylist())
+    """The source's cuts, newest first; none where it has none yet.
+
+    Raises:
+        CutError: the table of cuts has another format.
+    """
+    path = names.cuts_path(lake, source)
+    table = open_table(path)
+    if table is None:
+        return []
+    _refuse_other_format(path, table.metadata().configuration)
+    return from_rows(delta_rows.read_rows(table).read_all().to_pylist())
+
+
+def _refuse_other_format(path: str, properties: Mapping[str, str]) -> None:
+    number = properties.get(PROPERTY, "")
+    if refusal := other_format(path, "a table of cuts", int(number) if number.isdecimal() else None, FORMAT):
+        raise CutError(refusal)
 
 
 def find_cut(lake: str, sources: Iterable[BaseSource], name: str) -> CutManifest:
@@ -158,9 +172,11 @@ def _write(path: str, cut: CutManifest, keep: timedelta) -> list[str]:
     schema = arrow_schema()
     if open_table(path) is None:
         with turn(path):
-            create_table(path, pa.Table.from_pylist(cut.to_rows(), schema=schema), {"delta.checkpointInterval": "100"}, "")
+            properties = {"delta.checkpointInterval": "100", PROPERTY: str(FORMAT)}
+            create_table(path, pa.Table.from_pylist(cut.to_rows(), schema=schema), properties, "")
         return []
     live, folder = read_live_table(path), open_folder(path)
+    _refuse_other_format(path, live.metadata["configuration"])
     files = list(live.files.values())
     rows = [row for file in files for row in read_rows(folder, file, None, schema).to_pylist()]
     cuts = from_rows(rows)

@@ -4,15 +4,15 @@ a reader that has written neither; what it found is kept beside the lake's table
 
 from __future__ import annotations
 
-import json
+import builtins
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from cdc_assets.backup.documents import no_document, read_document, write_document
 from cdc_assets.backup.object_layout import last_drill_key
-from cdc_assets.backup.platform_log import seal, unseal
 from cdc_assets.clients import delta_rows
 from cdc_assets.clients.delta_log import open_table, version_that_folded, versions_of_folds
 from cdc_assets.clients.object_store import MissingObjectError, ObjectStore
@@ -24,7 +24,7 @@ from cdc_assets.recovery.restore_point import DAMAGED, AtOffsets, RestoreRequest
 from cdc_assets.recovery.restored_bronze import restore_bronze
 from cdc_assets.recovery.restored_source import fold_restored
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import BackupError, RestoreError, TableFailuresError
+from cdc_assets.registry.errors import RestoreError, TableFailuresError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
@@ -43,7 +43,7 @@ _POSITION = "_cdc_position"
 
 @dataclass(frozen=True)
 class TablesCompared:
-    """Rows of the first; rows that only one of them has; columns of only one, and some rows as texts."""
+    """`rows` of the first table, rows that only one of the two has, columns of only one; `examples`: differing rows as texts."""
 
     rows: int
     only_first: int = 0
@@ -92,7 +92,6 @@ def compare_tables(first: tuple[str, int], second: tuple[str, int], *, leave_out
 
 
 def _slices(rows: int, has_position: bool) -> list[str]:
-    """Conditions that each row meets one of."""
     if rows <= _SLICE_ROWS or not has_position:
         return ["true"]
     digits = 1 if rows <= 16 * _SLICE_ROWS else 2
@@ -111,7 +110,7 @@ def _difference(columns: list[str], where: str, mine: str, other: str) -> str:
     return f"{count(mine)} EXCEPT {count(other)}"
 
 
-_NAME = "last.json"
+_NAME, _KIND = "last.json", "drill"
 
 
 @dataclass(frozen=True)
@@ -173,14 +172,22 @@ class Drill:
         """When it was, ISO 8601 in UTC."""
         return datetime.fromtimestamp(self.at, timezone.utc).isoformat(timespec="seconds")
 
+    def to_bytes(self) -> builtins.bytes:
+        """The note of it: a sealed document of a backup."""
+        return write_document(_KIND, asdict(self), sealed=True)
+
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Drill:
-        """Of what was noted.
+    def from_bytes(cls, data: builtins.bytes, *, key: str) -> Drill:
+        """Read a note.
 
         Raises:
-            TypeError, KeyError: it is no such note.
+            BackupError: naming the object, when it is no note of this format, or not as it was written.
         """
-        return cls(**{**said, "tables": tuple(DrilledTable(**table) for table in said["tables"])})
+        fields = read_document(_KIND, data, key=key, sealed=True)
+        try:
+            return cls(**{**fields, "tables": tuple(DrilledTable(**table) for table in fields["tables"])})
+        except (TypeError, KeyError) as error:
+            raise no_document(_KIND, key, error) from error
 
     def to_json(self) -> dict[str, Any]:
         """What programs are told."""
@@ -201,14 +208,19 @@ def note_drill(lake: str, source: BaseSource, drill: Drill) -> None:
     """
     folder = open_folder(names.drills_path(lake, source))
     folder.make()
-    folder.put(_NAME, json.dumps(asdict(drill)).encode())
+    folder.put(_NAME, drill.to_bytes())
 
 
 def last_drill(lake: str, source: BaseSource) -> Drill | None:
-    """None: there was none yet, or what it noted is not readable."""
+    """The newest note beside the lake's tables; None: there was no drill yet.
+
+    Raises:
+        BackupError: the note is not as it was written; another drill writes it anew.
+    """
+    folder = open_folder(names.drills_path(lake, source))
     try:
-        return Drill.of(json.loads(open_folder(names.drills_path(lake, source)).read(_NAME)))
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return Drill.from_bytes(folder.read(_NAME), key=f"{names.drills_path(lake, source)}/{_NAME}")
+    except FileNotFoundError:
         return None
 
 
@@ -216,18 +228,14 @@ def drill_of_backup(store: ObjectStore, source: str) -> Drill | None:
     """The last one that the backup knows; None: of none.
 
     Raises:
-        BackupError: the note is not as it was written.
+        BackupError: the note is not as it was written; another drill writes it anew.
         StoreError: the store cannot be asked.
     """
     key = last_drill_key(source)
     try:
-        return Drill.of(unseal(store.get(key), key=key))
+        return Drill.from_bytes(store.get(key), key=key)
     except MissingObjectError:
         return None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BackupError(
-            f"{key} is no note of a drill: {type(error).__name__}: {error}; cdc drill {source} writes it"
-        ) from error
 
 
 _BUSY_SECONDS = 5.0
@@ -246,11 +254,11 @@ class Chosen:
 def drill_source(chain: Chain[BaseSource], say: Say, *, keep: bool = False) -> Drill:
     """Restore, fold and compare; the scratch lake goes afterwards, unless it is to be kept.
 
-    choose    the newest version of each silver that has folded no more than the backup holds
-    restore   bronze up to exactly that, into a scratch lake
-    fold      silver and history of it, by the ordinary jobs
-    compare   every row with that version
-    note      when it was, how long it took, and what differs
+        choose    the newest version of each silver that has folded no more than the backup holds
+        restore   bronze up to exactly that, into a scratch lake
+        fold      silver and history of it, by the ordinary jobs
+        compare   every row with that version
+        note      when it was, how long it took, and what differs
 
     Raises:
         RestoreError: the source declares no backup.
@@ -269,18 +277,18 @@ def drill_source(chain: Chain[BaseSource], say: Say, *, keep: bool = False) -> D
                 tables.append(choice)
         scratch = scratch_of(chain.platform.lake, chain.source)
         open_folder(scratch).remove_all()
-        points = {names.table_name(each.table): AtOffsets(each.state.epoch, each.state.positions) for each in chosen}
-        request = RestoreRequest(chain.source, [each.table for each in chosen], store, scratch, points=points)
+        points = {names.table_name(choice.table): AtOffsets(choice.state.epoch, choice.state.positions) for choice in chosen}
+        request = RestoreRequest(chain.source, [choice.table for choice in chosen], store, scratch, points=points)
         tables += _play(chain.platform, request, chosen, say)
         drill = Drill(
             chain.source.name,
             began,
             time.time() - began,
-            sum(backups[each.table.name].bytes for each in chosen),
+            sum(backups[choice.table.name].bytes for choice in chosen),
             tuple(sorted(tables, key=lambda each: each.table)),
         )
         note_drill(chain.platform.lake, chain.source, drill)
-        store.put(last_drill_key(drill.source), seal(asdict(drill)))
+        store.put(last_drill_key(drill.source), drill.to_bytes())
         if not keep:
             open_folder(scratch).remove_all()
         return drill
@@ -344,27 +352,26 @@ def _play(platform: Platform, request: RestoreRequest, chosen: list[Chosen], say
         fold_restored(platform, request, [choice.table for choice in whole], say)
     except TableFailuresError as error:
         failures = error.failures
-    for each in whole:
-        name = names.table_name(each.table)
-        drilled = _compare(platform.lake, request, each, failures.get(name, failures.get(each.table.name, "")))
+    for choice in whole:
+        name = names.table_name(choice.table)
+        drilled = _compare(platform.lake, request, choice, failures.get(name, failures.get(choice.table.name, "")))
         say(f"{name}: {drilled.sentence} ({quantity(restored[name].records, 'record')} of the backup)")
         drilled_tables.append(drilled)
     return drilled_tables
 
 
-def _compare(lake: str, request: RestoreRequest, each: Chosen, failure: str) -> DrilledTable:
-    """Silver, and the history where the table has one that has folded as much."""
-    name = names.table_name(each.table)
+def _compare(lake: str, request: RestoreRequest, choice: Chosen, failure: str) -> DrilledTable:
+    name = names.table_name(choice.table)
     if failure:
         return DrilledTable(name, problem=failure)
-    pairs = [(names.silver_path(lake, request.source, each.table), each.version, names.silver_path)]
-    if each.table.history == "scd2":
-        path = names.history_path(lake, request.source, each.table)
-        version = version_that_folded(path, each.folded)
+    pairs = [(names.silver_path(lake, request.source, choice.table), choice.version, names.silver_path)]
+    if choice.table.history == "scd2":
+        path = names.history_path(lake, request.source, choice.table)
+        version = version_that_folded(path, choice.folded)
         pairs += [(path, version, names.history_path)] if version is not None else []
     rows, differing, problems = 0, 0, list[str]()
     for path, version, path_in in pairs:
-        second = path_in(request.lake, request.source, each.table)
+        second = path_in(request.lake, request.source, choice.table)
         made = open_table(second)
         if made is None:
             problems.append(f"{second} was not made")
@@ -384,4 +391,4 @@ def _compare(lake: str, request: RestoreRequest, each: Chosen, failure: str) -> 
         problems += (
             [f"{path} version {version} (a) and {second} (b): {'; '.join(difference.examples)}"] if difference.examples else []
         )
-    return DrilledTable(name, each.version, rows, differing, "; ".join(problems))
+    return DrilledTable(name, choice.version, rows, differing, "; ".join(problems))

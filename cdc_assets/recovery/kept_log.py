@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cdc_assets.backup.backup_position import backup_position
-from cdc_assets.backup.platform_log import PlatformEntry, PlatformState, look_at_platform, newest_part, write_state
+from cdc_assets.backup.platform_log import PlatformEntry, PlatformState, look_at_platform, newest_section, write_state
 from cdc_assets.capture.incarnations.postgresql_incarnation import drop_idle_slot, ends_in_core, look, offsets_at
 from cdc_assets.capture.incarnations.server_facts import Known, Memory, SeenStarts
 from cdc_assets.capture.log_position import topics_to_lake
@@ -65,7 +65,7 @@ class KeptLog(Protocol):
 class _Awaited:
     """A place that the backup has everything before, once it has the lake's topics up to `ends`; `at`: seconds since 1970."""
 
-    place: int
+    log_place: int
     ends: Mapping[str, Mapping[int, int]]
     at: float
 
@@ -87,7 +87,7 @@ def keep_platform(chain: Chain[BaseSource], store: ObjectStore) -> PlatformEntry
         _log_of(chain.source),
         {"server": _server_of(chain.source), "given_up": records_given_up(chain.platform.lake, chain.source)},
     )
-    newest = newest_part(store, chain.source.name, "kept_log") if log is not None else {}
+    newest = newest_section(store, chain.source.name, "kept_log") if log is not None else {}
     if log is None or chain.source.backup is None or not chain.source.backup.keep_log:
         if log is not None and newest:
             log.end()
@@ -123,7 +123,6 @@ def _log_of(source: BaseSource) -> KeptLog | None:
 
 
 def _place_reached(chain: Chain[BaseSource], store: ObjectStore, log: KeptLog) -> int | None:
-    """A place that the backup has come to since the last look."""
     file = _file(chain.source)
     awaited = _read(file)
     if awaited is None or time.time() - awaited.at > _NOTE_AGAIN_SECONDS:
@@ -133,7 +132,7 @@ def _place_reached(chain: Chain[BaseSource], store: ObjectStore, log: KeptLog) -
     if not all(_has(chain, store, topic, ends) for topic, ends in awaited.ends.items()):
         return None
     file.unlink()
-    return awaited.place
+    return awaited.log_place
 
 
 def _look(chain: Chain[BaseSource], log: KeptLog) -> _Awaited | None:
@@ -148,7 +147,7 @@ def _look(chain: Chain[BaseSource], log: KeptLog) -> _Awaited | None:
 
 
 def _has(chain: Chain[BaseSource], store: ObjectStore, topic: str, ends: Mapping[int, int]) -> bool:
-    """Whether the backup has all records of the topic before its ends. A range without records makes no manifest."""
+    # A range without records makes no manifest, so the positions alone may lie behind.
     table = next(one for one in chain.source.tables if names.lake_topic(chain.source, one) == topic)
     copied = backup_position(store, source=chain.source.name, table=names.table_name(table))
     if all(copied.positions.get(p, 0) >= end for p, end in ends.items()):
@@ -165,7 +164,7 @@ def _read(file: Path) -> _Awaited | None:
     if document is None:
         return None
     ends = {topic: {int(p): end for p, end in at.items()} for topic, at in document["ends"].items()}
-    return _Awaited(document["place"], ends, document["at"])
+    return _Awaited(document["log_place"], ends, document["at"])
 
 
 def _file(source: BaseSource) -> Path:
@@ -189,23 +188,23 @@ class PostgresKeptLog:
         return self._slots.slot_place(self._connector_slot)
 
     def begin(self) -> None:
-        """Beside a connector that runs: nobody waits."""
+        """Copy the connector's slot. The connector may run meanwhile."""
         self._slots.copy_slot(self._connector_slot, self._slot)
 
     def move_on(self, place: int) -> None:
-        """The server decodes what lies between, and sends nothing."""
+        """Advance the second slot: the server decodes what lies between, and sends nothing."""
         self._slots.advance_slot(self._slot, place)
 
     def end(self) -> None:
-        """The second slot is gone."""
+        """Drop the second slot."""
         self._slots.drop_slot(self._slot)
 
     def offsets(self, offsets: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:
-        """Ahead of its slot the connector would leave out what lies between."""
+        """The offsets, moved to the second slot's place: ahead of it the connector would skip what lies between."""
         return tuple(offsets_at(offsets, self.place() or 0))
 
     def what_is_wrong(self, platform: Platform, offsets: tuple[Mapping[str, Any], ...], known: Known | None) -> str:
-        """As of any offsets that a connector begins with."""
+        """What speaks against the second slot and these offsets, by the server's own facts; empty: nothing."""
         slot_verdict = look(Chain(platform, self._source), offsets, slot=self._slot, known=known).verdict
         return slot_verdict.reason if slot_verdict.kind == "other" else ""
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_assets.backup.platform_log import newest_part, registries_of
+from cdc_assets.backup.platform_log import newest_section, registries_of
 from cdc_assets.capture.onboarding.onboarding_state import only_one
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.clients.schema_subjects import SchemaSubjects, Version
@@ -48,7 +48,7 @@ def plan_subjects(store: ObjectStore, source: BaseSource) -> list[SubjectPlan]:
         RestoreError: the registry has something else under an id.
         SubjectsError, BackupError, StoreError: the registry or the backup cannot be asked.
     """
-    kept, registries = newest_part(store, source.name, "subjects"), registries_of(source)
+    kept, registries = newest_section(store, source.name, "subjects"), registries_of(source)
     plans = [
         _plan(SchemaSubjects(registries[subject]), subject, kept[subject]) for subject in sorted(kept) if subject in registries
     ]
@@ -123,7 +123,7 @@ def _import_mode(plan: SubjectPlan) -> Iterator[bool]:
 
 
 def _is_same(one: Version, other: Version) -> bool:
-    """By what they say: a registry may write a schema's JSON in its own way."""
+    # By what they say: a registry may write a schema's JSON in its own way.
     if (one.get("schemaType") or "AVRO") != (other.get("schemaType") or "AVRO"):
         return False
     if one["schema"] == other["schema"]:

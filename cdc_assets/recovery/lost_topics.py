@@ -34,7 +34,7 @@ from spark.events.moved_offsets import Moves
 
 
 class MoveNotes:
-    """Of one topic, while it is filled."""
+    """Which of Kafka's offsets the restored records of one topic get, noted while the topic is filled."""
 
     def __init__(self) -> None:
         self.written: dict[int, int] = {}
@@ -42,7 +42,7 @@ class MoveNotes:
         self._moves: dict[int, list[tuple[int, int]]] = {}
 
     def follow(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The same records; those of a partition ascend."""
+        """The same records, noted as they pass. Those of a partition ascend."""
         for record in records:
             at = self.written.get(record.partition, 0)
             if self._next.get(record.partition) != record.offset:
@@ -111,7 +111,7 @@ def holds(core: KafkaCluster, original: TopicState, record: Record) -> bool:
 
 
 def is_same(left: Record, right: Record) -> bool:
-    """But for their offsets."""
+    """Whether both are one record: equal in all but their offsets."""
     return (left.timestamp, left.key, left.value, left.headers) == (right.timestamp, right.key, right.value, right.headers)
 
 
@@ -126,7 +126,7 @@ def _not_older(cluster: KafkaCluster, state: TopicState, partition: int, timesta
 
 
 def _last(cluster: KafkaCluster, state: TopicState, partition: int) -> Record | None:
-    """The last committed record: behind it may lie control records, which are never delivered."""
+    # By tenfold looks from the end: behind the last record may lie control records, which are never delivered.
     begin, end = state.ranges.get(partition, (0, 0))
     look = _FIRST_LOOK
     while begin < end:
@@ -201,7 +201,7 @@ def restore_topics(chain: Chain[BaseSource], say: Say) -> list[FilledTopic]:
 
 
 def _back_up(chain: Chain[BaseSource], say: Say) -> None:
-    """What bronze has must not be read again, so the backup is brought to where bronze is."""
+    # What bronze has is not to be read again from the new topics, so the backup is brought to where bronze is.
     committed = bronze_committed(bronze := chain.bronze_path)
     for table in chain.source.tables if committed else ():
         short = names.table_name(table)
@@ -213,7 +213,6 @@ def _back_up(chain: Chain[BaseSource], say: Say) -> None:
 
 
 def _stop_mirror(chain: Chain[BaseSource], say: Say) -> bool:
-    """Whether there is one to stop."""
     if not names.is_mirrored(chain.source):
         return False
     connect, name = chain.platform.lake_connect(), names.mirror_connector_name(chain.source)
@@ -263,7 +262,7 @@ def _refuse_holes(chain: Chain[BaseSource], plans: Sequence[TopicPlan]) -> None:
 
 def _make_empty(cluster: KafkaCluster, source: BaseSource, plan: TopicPlan) -> TopicState:
     # Since the plan was made the mirror may have made the copy again.
-    ours = plan.found is not None or (plan.cluster == "lake" and names.is_mirrored(source))
+    ours = plan.state is not None or (plan.cluster == "lake" and names.is_mirrored(source))
     if ours and cluster.existing([plan.topic]):
         cluster.delete_topic(plan.topic)
         until = time.monotonic() + _TOPIC_SECONDS
@@ -286,10 +285,10 @@ def _place_mirror(chain: Chain[BaseSource], filled: Sequence[FilledTopic], *, is
     if is_there:
         name = names.mirror_connector_name(chain.source)
         chain.platform.lake_connect().patch_offsets(name, mirror_offsets_of(chain, tables))
-    for each in filled:
-        if each.plan.cluster == "core":
-            state = core.states([each.plan.topic])[each.plan.topic]
-            seen[each.plan.topic] = mirror_memory.SeenTopic(state.topic_id, {p: begin for p, (begin, _) in state.ranges.items()})
+    for topic in filled:
+        if topic.plan.cluster == "core":
+            state = core.states([topic.plan.topic])[topic.plan.topic]
+            seen[topic.plan.topic] = mirror_memory.SeenTopic(state.topic_id, {p: begin for p, (begin, _) in state.ranges.items()})
     mirror_memory.save(chain.source.name, seen)
 
 

@@ -43,31 +43,23 @@ if TYPE_CHECKING:
 def find_named_versions(lake: str, source: BaseSource) -> dict[str, tuple[NamedVersion, ...]]:
     """By the tables' places below the lake, each version once."""
     versions_by_path: dict[str, dict[int, NamedVersion]] = {}
-    for path, named in (*_of_cuts(lake, source), *_of_windows(lake, source), *_of_histories(lake, source)):
+    for path, named in _versions_to_keep(lake, source):
         versions_by_path.setdefault(path.removeprefix(f"{lake.rstrip('/')}/"), {}).setdefault(named.version, named)
     return {path: tuple(versions.values()) for path, versions in versions_by_path.items()}
 
 
-def _of_cuts(lake: str, source: BaseSource) -> Iterator[tuple[str, NamedVersion]]:
+def _versions_to_keep(lake: str, source: BaseSource) -> Iterator[tuple[str, NamedVersion]]:
     for cut in read_cuts(lake, source):
-        for entry in cut.entries:
-            yield entry.path, NamedVersion(entry.version, entry.table_id, f"cut {cut.cut}")
-
-
-def _of_windows(lake: str, source: BaseSource) -> Iterator[tuple[str, NamedVersion]]:
-    """The next results are told from the version that the last ones are of, and these are proven against it."""
+        yield from ((entry.path, NamedVersion(entry.version, entry.table_id, f"cut {cut.cut}")) for entry in cut.entries)
     for windows in windows_of(source):
+        # The next results are told from the version that the last ones are of, and these are proven against it.
         spec = windows.spec(lake)
-        kept = read_kept_results(spec.path)
-        if kept is not None:
+        if (kept := read_kept_results(spec.path)) is not None:
             yield spec.silver_path, NamedVersion(kept.silver_version, "", f"windows {windows.name} are of it")
-
-
-def _of_histories(lake: str, source: BaseSource) -> Iterator[tuple[str, NamedVersion]]:
-    """A history is proven against silver as it was when it had folded the same."""
     for table in source.tables:
-        silver, version = names.silver_path(lake, source, table), _version_of_history(lake, source, table)
-        if version is not None:
+        # A history is proven against silver as it was when it had folded the same.
+        if (version := _version_of_history(lake, source, table)) is not None:
+            silver = names.silver_path(lake, source, table)
             yield silver, NamedVersion(version, "", f"the history of {names.table_name(table)} stands there")
 
 
@@ -85,7 +77,7 @@ _MICROSECONDS = 1_000_000
 
 
 def find_settled_records(lake: str, source: BaseSource, table: Table) -> SettledRecords | None:
-    """None where the table keeps all of them, or has not been folded since."""
+    """Which redriven records the quarantine may lose; None where the table keeps all of them, or has not been folded since."""
     keep, folded = table.quarantine.keep, silver_committed(names.silver_path(lake, source, table))
     if keep is None or folded is None:
         return None
@@ -98,7 +90,7 @@ def find_settled_records(lake: str, source: BaseSource, table: Table) -> Settled
 
 
 def find_old_windows(lake: str, source: BaseSource) -> OldWindows | None:
-    """None where the source keeps all of its ledger, or has none yet."""
+    """Which windows the ledger may lose; None where the source keeps all of them, or has no ledger yet."""
     counted = places(lake, source)
     if source.ledger.keep is None or not counted:
         return None
@@ -135,7 +127,7 @@ def tables_in_lake(lake: str, source: BaseSource) -> list[MaintainedTable]:
 
 
 def _specs(lake: str, source: BaseSource) -> Iterator[MaintenanceSpec]:
-    """What is of each table its own; that it is there is not said."""
+    """One for each table that the source may have in the lake, whether it is there or not."""
     counted = ledger_counted(names.ledger_path(lake, source))
     of_silver = {table.name: _needs_of_silver(lake, source, table, counted) for table in source.tables}
     yield MaintenanceSpec(names.bronze_path(lake, source), needs=tuple(_needs_of_bronze(lake, source, of_silver)))
@@ -222,10 +214,10 @@ def plan_source(
     Raises:
         NothingToRunError: there is no table of such a name.
     """
-    from spark.upkeep.table_maintenance import plan
+    from spark.upkeep.table_maintenance import plan_table
 
     for table in _chosen(chain.platform.lake, chain.source, wanted):
-        yield table, plan(_with_old_records(chain, table, find_old)[0])
+        yield table, plan_table(_with_old_records(chain, table, find_old)[0])
 
 
 def maintain_source(

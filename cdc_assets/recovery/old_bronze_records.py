@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cdc_assets.backup.manifest import Manifest
-from cdc_assets.backup.manifest_chain import BackupBase
 from cdc_assets.backup.verification import verify_backup
 from cdc_assets.clients.delta_log import bronze_committed, ledger_counted, open_table, silver_committed
 from cdc_assets.clients.delta_rows import open_dataset
@@ -22,7 +21,6 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.recovery.backed_up_table import BackedUpTable, find_backup
 from cdc_assets.recovery.restore_point import WholeBackup
 from cdc_assets.recovery.row_groups import GroupReader, Reached, RowGroup
-from cdc_assets.recovery.stored_rows import OlderLines
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import BackupError
 from cdc_assets.registry.source_declaration import BaseSource
@@ -38,23 +36,6 @@ if TYPE_CHECKING:
     from cdc_assets.clients.object_store import ObjectStore
 
 
-def rises_above(floor: Floor, manifest: Manifest) -> bool:
-    """Whether a batch lies behind what is gone of bronze."""
-    return not Floor("", manifest.plan.epoch, manifest.positions).is_within(floor.epoch, floor.positions)
-
-
-def refuse_unproven(base: BackupBase | None, floor: Floor | None) -> None:
-    """Records of epochs that the backup does not keep can be proven by nothing, and what goes from bronze is a prefix.
-
-    Raises:
-        BackupError: bronze has such records.
-    """
-    if base is None:
-        return
-    if floor is None or not Floor("", base.last_epoch, base.positions).is_within(floor.epoch, floor.positions):
-        raise BackupError(f"bronze has records of epochs before {base.epoch}, which its backup does not keep: all stay")
-
-
 Found: TypeAlias = tuple[OldRecords, Mapping[str, str]]
 A_DAY = 86_400.0
 """So often at most: files of which a part goes are written anew."""
@@ -63,7 +44,6 @@ _DUE_SHARE = 0.1
 _ALL = 1 << 62
 _COMPARED = 200_000
 """Records that are compared at once."""
-_UNTOLD_BY_OLD_LINES = ("tx_id", "source_ts", "snapshot")
 
 
 @dataclass(frozen=True)
@@ -119,7 +99,7 @@ def find_old_records(chain: Chain[BaseSource], now: float | None = None) -> Foun
 
 
 def _may_have_older(bronze: Any, until: float) -> bool:
-    """By the bounds of bronze's files alone: a backup has as many manifests as it has batches."""
+    # By the bounds of bronze's files alone: to ask the backup costs a manifest for each batch.
     files = bronze.get_add_actions(flatten=True)
     if "min.timestamp" not in files.schema.names:
         return True
@@ -156,9 +136,12 @@ class _OldOfTable:
             raise BackupError(f"bronze has records of several topics: {', '.join(self.topics)}")
         limits = list(self._limits())
         table_backup = find_backup(self.store, self.source.name, self.name)
-        refuse_unproven(table_backup.base, before)
-        chosen = [manifest for manifest in table_backup.manifests if before is None or rises_above(before, manifest)]
-        batches = list(_while_allowed(chosen, limits))
+        base = table_backup.base
+        if base is not None and (before is None or not before.reaches(base.last_epoch, base.positions)):
+            # Nothing proves records of epochs that the backup does not keep, and what goes from bronze is a prefix.
+            raise BackupError(f"bronze has records of epochs before {base.epoch}, which its backup does not keep: all stay")
+        left = [m for m in table_backup.manifests if before is None or not before.reaches(m.plan.epoch, m.positions)]
+        batches = list(_while_allowed(left, limits))
         if not batches:
             return None
         path = names.bronze_path(self.platform.lake, self.source)
@@ -184,12 +167,10 @@ class _OldOfTable:
         if quarantine is None:
             return
         columns = ["topic", "epoch", "partition", "offset", "redriven_at", "dropped_at", "superseded_by"]
-        there = {field.name for field in quarantine.schema().fields}
-        rows = open_dataset(quarantine, path).to_table(columns=[c for c in columns if c in there]).to_pylist()
-        for row in rows:
-            is_open = row["redriven_at"] is None and row["dropped_at"] is None and row.get("superseded_by") is None
+        for row in open_dataset(quarantine, path).to_table(columns=columns).to_pylist():
+            is_open = row["redriven_at"] is None and row["dropped_at"] is None and row["superseded_by"] is None
             if is_open and row["topic"] == self.topic:
-                yield Limit(row.get("epoch") or 0, {row["partition"]: row["offset"]}, others=_ALL)
+                yield Limit(row["epoch"], {row["partition"]: row["offset"]}, others=_ALL)
 
     def _verify(self, found: BackedUpTable, before: Floor | None, path: str) -> None:
         if found.damage:
@@ -218,23 +199,22 @@ class _OldOfTable:
 
     def _old_batches(self, found: BackedUpTable, batches: list[Manifest]) -> Iterator[_Batch]:
         """As a restore reads them, up to the first with a record that is too young."""
-        reader = GroupReader(self.store, WholeBackup(), OlderLines.of(self.source, self.table), dict(found.broken))
+        reader = GroupReader(self.store, WholeBackup(), dict(found.broken))
         for manifest in batches:
             rows, reached = reader.read(RowGroup((manifest,), ""), Reached())
             if reached.damage:
                 raise BackupError(f"its backup is damaged: {'; '.join(reached.damage[:3])}")
             if not _is_older(rows, self.now - self.keep):
                 return
-            yield _Batch(manifest, rows, reached.unknown)
+            yield _Batch(manifest, rows)
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch with its rows in bronze's columns; of `unknown` rows an old backup does not tell three columns."""
+    """A batch of the backup with its rows in bronze's columns."""
 
     manifest: Manifest
     rows: pa.Table
-    unknown: int
 
     @property
     def epoch(self) -> int:
@@ -272,21 +252,17 @@ def _assert_same(batches: Sequence[_Batch], bronze: Any, topic: str) -> None:
         raise BackupError(
             f"{first} to {last} have {quantity(rows_held.num_rows, 'record')}, and bronze has {rows.num_rows} there"
         )
-    skipped = _UNTOLD_BY_OLD_LINES if any(batch.unknown for batch in batches) else ()
     for name in rows_held.column_names:
-        if name not in skipped and not rows_held[name].equals(rows[name]):
+        if not rows_held[name].equals(rows[name]):
             raise BackupError(f"{first} to {last} have another {name} than bronze: cdc backup verify")
 
 
 def _rows_of(batches: Sequence[_Batch], bronze: Any, topic: str) -> pa.Table:
-    """Bronze's records where the batches are, in its columns."""
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
     from spark.events.arrow_records import BRONZE_ARROW
 
-    if lacking := sorted(set(BRONZE_ARROW.names) - set(bronze.schema.names)):
-        raise BackupError(f"bronze was begun by a version without the column {', '.join(lacking)}: its records stay")
     anywhere = pc.scalar(False)
     for partition, (_, end) in batches[-1].manifest.plan.ranges.items():
         start = min(batch.manifest.plan.ranges.get(partition, (end, end))[0] for batch in batches)
@@ -296,15 +272,14 @@ def _rows_of(batches: Sequence[_Batch], bronze: Any, topic: str) -> pa.Table:
 
 
 def _after(floor: Floor, batch: _Batch, table: str) -> Floor:
-    """The floor behind a batch."""
-    placed = batch.rows["position"]
+    placed = batch.rows["position"].drop_null().to_pylist()
     return Floor(
         table,
         batch.epoch,
         dict(batch.manifest.positions),
         _with_more(floor.counts, batch.epoch, _by_partition(batch.rows)),
         dict(Counter(floor.by_op) + Counter(batch.manifest.by_op)),
-        highest=floor.highest_with(max(placed.drop_null().to_pylist(), default=None)),
+        highest=max([floor.highest, *placed]),
     )
 
 

@@ -39,7 +39,9 @@ def floor_of_table(lake: str, source: BaseSource, table: Table) -> Floor | None:
 
 
 def bring_back(chain: Chain[BaseSource], table: Table, say: Say) -> RestoredTable | None:
-    """None: bronze has all of the table. What is of epochs that the backup does not keep any more does not come back.
+    """The first records of a table, restored beside the lake; None: bronze has all of the table.
+
+    What is of epochs that the backup does not keep any more does not come back.
 
     Raises:
         RestoreError: the backup is damaged there, naming the objects, or has other counts than bronze says went there.
@@ -59,8 +61,11 @@ def bring_back(chain: Chain[BaseSource], table: Table, say: Say) -> RestoredTabl
             RestoreRequest(chain.source, [table], store, lake, points={name: point}),
             find_base(store, chain.source.name, name),
         )
-        kept = floor.records_from(base.epoch if base else 0)
-        if _is_other(request, name, kept, max(floor.epoch, base.epoch if base else 0)):
+        first_epoch = base.epoch if base else 0
+        kept, epoch, there = floor.records_from(first_epoch), max(floor.epoch, first_epoch), bronze_committed(request.path)
+        states = there.of_table(name).values() if there is not None else ()
+        # What came back before ends elsewhere once bronze has given more to the backup, and begins elsewhere behind a new base.
+        if any((state.all_records, state.epoch) != (kept, epoch) for state in states):
             open_folder(lake).remove_all()
         (result,) = restore_bronze(request, say)
         if base is not None and floor.epoch < base.epoch and result.outcome != DAMAGED:
@@ -83,7 +88,7 @@ def _begin_behind(request: RestoreRequest, name: str, base: BackupBase) -> Resto
 
 
 def bring_back_for_job(platform: Platform, error: BronzeExpiredError) -> bool:
-    """What a job has asked for, so that it can be run again; False where the registry does not know the table.
+    """Bring back what a job has asked for, so that it can be run again; False where the registry does not know the table.
 
     Raises:
         RestoreError, StoreError: as bring_back.
@@ -95,15 +100,8 @@ def bring_back_for_job(platform: Platform, error: BronzeExpiredError) -> bool:
     return False
 
 
-def _is_other(request: RestoreRequest, name: str, records: int, epoch: int) -> bool:
-    """Whether what was brought back before ends elsewhere, since bronze has given more to the backup, or begins elsewhere."""
-    there = bronze_committed(request.path)
-    states = there.of_table(name) if there is not None else {}
-    return any(state.all_records != records or state.epoch != epoch for state in states.values())
-
-
 def remove_past(lake: str, source: BaseSource) -> list[str]:
-    """What came back more than a day ago goes; the names of its tables."""
+    """Remove what came back more than a day ago; the names of its tables."""
     gone = []
     for table in source.tables:
         folder = open_folder(names.past_lake(lake, source, table))

@@ -1,5 +1,5 @@
 """Takes a whole source away (`cdc remove`), in the order in which nothing is lost and nothing is left: what of it is kept
-or goes by one word each.
+or goes by one word each. Of its data only exact names and prefixes of this source are touched.
 
 Connectors are stopped, then without offsets, then deleted; the registry file is put aside as `<file>.removed`, where a
 repeated command finds it.
@@ -7,27 +7,37 @@ repeated command finds it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc_assets.capture.connectors.connector_inventory import COMMIT
+from cdc_assets.backup.object_layout import manifests_prefix, table_prefix
+from cdc_assets.backup.platform_log import FOLDER as PLATFORM
+from cdc_assets.capture.connectors.connector_inventory import COMMIT, connector_owners
 from cdc_assets.capture.connectors.declared_connectors import DeclaredConnector, declared_connectors
 from cdc_assets.capture.onboarding.onboarding_state import only_one
+from cdc_assets.clients.delta_log import bronze_floors
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.operations.registry_reload import take_out
-from cdc_assets.recovery import removed_data
 from cdc_assets.recovery.source_traces import Trace, traces_of
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, DefinitionsError, RemovalError
 from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.loader import REMOVED, load_source, load_sources
 from cdc_assets.registry.source_declaration import BaseSource
+from spark.errors import LeftToSparkError, quantity
+from spark.table.lake_location import is_object
+from spark.table.table_folder import open_folder
+from spark.table.write_lease import lend_to_task
 
 if TYPE_CHECKING:
     from cdc_assets.clients.connect import ConnectClient
+    from cdc_assets.clients.kafka import KafkaCluster
 
 GO = ("connector", "slot", "publication", "tables", "mirror", "registry")
 """What goes unless it is kept: it costs the source, or it would make again what is removed."""
@@ -38,7 +48,7 @@ AT_SOURCE = ("slot", "publication", "tables")
 
 
 @dataclass(frozen=True)
-class PartsChosen:
+class RemovalChoice:
     """What is to go. `kept` and `deleted` are the words that were given."""
 
     gone: frozenset[str]
@@ -46,7 +56,7 @@ class PartsChosen:
     deleted: frozenset[str]
 
     @classmethod
-    def of(cls, keep: Iterable[str], delete: Iterable[str]) -> PartsChosen:
+    def of(cls, keep: Iterable[str], delete: Iterable[str]) -> RemovalChoice:
         """From lists of words, each item one word or several with commas.
 
         Raises:
@@ -54,7 +64,7 @@ class PartsChosen:
         """
         kept, deleted = _words(keep), _words(delete)
         if unknown := sorted((kept | deleted) - set(WORDS)):
-            raise RemovalError(f"{', '.join(unknown)}: there is no such part of a source; there are: {', '.join(WORDS)}")
+            raise RemovalError(f"{', '.join(unknown)}: a source has nothing of that name; it has: {', '.join(WORDS)}")
         if both := sorted(kept & deleted):
             raise RemovalError(f"{', '.join(both)}: --keep and --delete both name it")
         return cls(frozenset((set(GO) - kept) | deleted), kept, deleted)
@@ -111,6 +121,169 @@ def put_aside(found: DeclaredIn) -> DeclaredIn:
     return DeclaredIn(found.source, aside, aside=True)
 
 
+_TOPIC_DEADLINE_SECONDS = 60.0
+_WAITS_SECONDS = 900.0
+"""For whoever writes a table just now."""
+_STATE = (
+    "incarnations/{}.json",
+    "kept-logs/{}.json",
+    "onboarding/{}.json",
+    "restores/{}.json",
+    "mirrors/{}.json",
+    "reconciliation/{}.json",
+    "reconciliation/{}.differing.json",
+    "reconciliation/{}.unsent.json",
+)
+
+
+def core_topics(source: Any) -> list[str]:
+    """Topics that the source's connector has made; none of a source of topics, which others fill."""
+    if source.captured is None:
+        return []
+    own = [names.marker_topic(source), names.signal_topic(source), names.notification_topic(source)]
+    if names.has_schema_history(source):
+        own += [names.schema_history_topic(source), names.temporary_schema_history_topic(source)]
+    return [*(names.topic(source, table) for table in source.tables), *own, names.heartbeat_topic(source)]
+
+
+def lake_topics(source: BaseSource) -> list[str]:
+    """The copies on the lake's cluster; none where the lake reads the topics that others fill."""
+    return [names.lake_topic(source, table) for table in source.tables] if names.is_mirrored(source) else []
+
+
+def remove_topics(chain: Chain[BaseSource]) -> list[str]:
+    """On both clusters; but for what git declares (`topics_of_git`).
+
+    Raises:
+        KafkaError: a cluster cannot be asked, or refuses.
+    """
+    by_git = {names.topic(chain.source, table) for table in chain.source.tables} if chain.source.managed_by == "gitops" else set()
+    core = [topic for topic in core_topics(chain.source) if topic not in by_git]
+    gone = _delete_topics(chain.platform.core_kafka(chain.source.cluster), core, chain.source.cluster) if core else []
+    copies = lake_topics(chain.source)
+    return gone + (_delete_topics(chain.platform.lake_kafka(), copies, "lake") if copies else [])
+
+
+def topics_of_git(chain: Chain[BaseSource]) -> list[Trace]:
+    """Topics that are there and have a KafkaTopic: its operator would make again what is removed here. None without git."""
+    if chain.source.managed_by != "gitops" or chain.source.captured is None:
+        return []
+    topics = [names.topic(chain.source, table) for table in chain.source.tables]
+    return [
+        Trace("topics", f"topic {topic} (core) with its KafkaTopic", f"kubectl delete kafkatopic {names.kubernetes_name(topic)}")
+        for topic in sorted(chain.platform.core_kafka(chain.source.cluster).existing(topics))
+    ]
+
+
+def _delete_topics(kafka: KafkaCluster, topics: list[str], cluster: str) -> list[str]:
+    there = sorted(kafka.existing(topics))
+    for topic in there:
+        kafka.delete_topic(topic)
+    until = time.monotonic() + _TOPIC_DEADLINE_SECONDS
+    while left := kafka.existing(there):
+        if time.monotonic() > until:
+            raise RemovalError(f"topics {', '.join(sorted(left))} at {kafka.bootstrap} are deleted, but are still there")
+        time.sleep(0.2)
+    return [f"topic {topic} ({cluster})" for topic in there]
+
+
+def lake_folders(lake: str, source: BaseSource) -> list[str]:
+    """The folders that hold nothing but this source's Delta tables."""
+    of_tables = (names.silver_path, names.quarantine_path, names.replay_path, names.past_lake)
+    return [
+        names.bronze_path(lake, source),
+        *(path(lake, source, source.tables[0]).rpartition("/")[0] for path in of_tables),
+        names.ledger_path(lake, source),
+        names.windows_path(lake, source, source.tables[0], "any").rpartition("/")[0],
+        names.stream_checkpoint(lake, source),
+        names.cuts_path(lake, source),
+        names.drills_path(lake, source),
+    ]
+
+
+def remove_lake(chain: Chain[BaseSource]) -> list[str]:
+    """All of the lake that is the source's, histories and quarantine with it; waits for the runs that hold a table.
+
+    Raises:
+        RemovalError: a run holds a table for too long.
+        LakeStoreError: the store cannot be asked, or refuses.
+    """
+    folders = [open_folder(folder) for folder in lake_folders(chain.platform.lake, chain.source)]
+    above_and_name = {folder.path: folder.path.rpartition("/")[::2] for folder in folders}
+    there = [path for path, (above, name) in above_and_name.items() if open_folder(above).has_files(name)]
+    with ExitStack() as locks:
+        for layer in ("bronze", "silver"):
+            for table in sorted(names.table_name(table) for table in chain.source.tables):
+                locks.enter_context(table_lock(layer, chain.source.name, table))
+        tables = (chain.silver_path(table) for table in chain.source.tables)
+        # In an object store the writers of a table take turns by a lease.
+        for path in (chain.bronze_path, *tables) if is_object(chain.platform.lake) else ():
+            locks.enter_context(_lease(path))
+        for folder in folders:
+            folder.remove_all()
+    for folder in folders:
+        # The ends of the leases that were held.
+        folder.remove_all()
+    return [f"folder {path}" for path in there]
+
+
+@contextmanager
+def _lease(path: str) -> Iterator[None]:
+    try:
+        with lend_to_task(path, seconds=_WAITS_SECONDS):
+            yield
+    except LeftToSparkError as error:
+        raise RemovalError(f"{error}; run it again") from error
+
+
+def remove_backup(chain: Chain[BaseSource]) -> list[str]:
+    """Every object of the source's tables, also of those that were taken out before.
+
+    Raises:
+        RemovalError: the lake stays, and the backup alone has its first records.
+        StoreError: the store cannot be asked, or refuses.
+    """
+    if chain.source.backup is None:
+        return []
+    bronze = chain.bronze_path
+    if gone_to_backup := sum(floor.records for floor in bronze_floors(bronze).values()):
+        raise RemovalError(
+            f"{bronze} has given its first {quantity(gone_to_backup, 'record')} to the backup, which alone has them: the backup "
+            "stays for as long as the lake does. Both go with --delete lake,backup"
+        )
+    store, gone = chain.platform.store(chain.source.backup.store), []
+    for prefix, keys in _of_tables(chain.source, [item.key for item in store.list(f"{chain.source.name}/")]).items():
+        for key in keys:
+            store.delete(key)
+        gone.append(f"{quantity(len(keys), 'object')} below {store.url}/{prefix}")
+    return gone
+
+
+def _of_tables(source: BaseSource, keys: list[str]) -> dict[str, list[str]]:
+    """The keys by their table's prefix: of tables that are declared, or that have a manifest of ours."""
+    below: dict[str, list[str]] = {}
+    for key in keys:
+        table, slash, _ = key.removeprefix(f"{source.name}/").partition("/")
+        if slash:
+            below.setdefault(table, []).append(key)
+    declared, ordered_keys = {names.table_name(table) for table in source.tables}, {}
+    for table, of in sorted(below.items()):
+        manifests = manifests_prefix(source.name, table)
+        # Manifests last: killed in between, the rest is still known for the table's.
+        ordered = sorted(of, key=lambda key: (key.startswith(manifests), key))
+        if table in declared or table == PLATFORM or ordered[-1].startswith(manifests):
+            ordered_keys[table_prefix(source.name, table)] = ordered
+    return ordered_keys
+
+
+def forget_state(source: BaseSource) -> None:
+    """What earlier looks have remembered of the source, in CDC_HOME."""
+    for pattern in _STATE:
+        (settings.home() / pattern.format(source.name)).unlink(missing_ok=True)
+    for file in (settings.home() / "windows").glob(f"{source.name}.*.json"):
+        file.unlink()
+
+
 _ASKED_SECONDS = 10.0
 
 
@@ -161,7 +334,11 @@ def _connectors_of(source: BaseSource, *roles: str) -> Iterator[DeclaredConnecto
 
 
 def _remove(platform: Platform, declared: DeclaredConnector, name: str, *, forget: bool) -> list[str]:
-    """Raises RemovalError: the name is somebody else's connector, or git's."""
+    """The connector's name in a list; empty: it was not there.
+
+    Raises:
+        RemovalError: the name is somebody else's connector, or git's.
+    """
     away = (
         f"rename the file that declares {declared.source.name} to end in {REMOVED}, {COMMIT} then, and give this command again "
         "when the operator has deleted the connector"
@@ -210,7 +387,7 @@ class Removal:
 
     platform: Platform
     declared: DeclaredIn
-    choice: PartsChosen
+    choice: RemovalChoice
     say: Say
     gone: list[str] = field(default_factory=list)
     left: list[Trace] = field(default_factory=list)
@@ -222,21 +399,21 @@ class Removal:
 
 
 @dataclass(frozen=True)
-class SourcePart:
-    """One part of a source. `what` names it, for a plan."""
+class RemovalStep:
+    """What goes by one word: `what` names it, for a plan; `run` takes it away, and says what is gone."""
 
     word: str
     what: Callable[[BaseSource], str]
     run: Callable[[Removal], list[str]]
 
 
-def plan(source: BaseSource, choice: PartsChosen) -> list[dict[str, Any]]:
-    """Each part of the source, in order; nothing is asked of a service."""
+def plan_removal(source: BaseSource, choice: RemovalChoice) -> list[dict[str, Any]]:
+    """Each word of the source, in order, with `action` remove or keep; nothing is asked of a service."""
     return [{"word": s.word, "action": "remove" if s.word in choice.gone else "keep", "what": s.what(source)} for s in STEPS]
 
 
-def remove(removal: Removal) -> None:
-    """Take every part away that is to go; may be repeated, also after a kill.
+def remove_source(removal: Removal) -> None:
+    """Take all away that is to go; may be repeated, also after a kill.
 
     Raises:
         RemovalError: the connector is kept, and what it reads from is not.
@@ -251,7 +428,7 @@ def remove(removal: Removal) -> None:
             if step.word in choice.gone:
                 removal.say(f"{step.word}: {step.what(source)}")
                 removal.gone += step.run(removal)
-        removed_data.forget_state(source)
+        forget_state(source)
         if "registry" in choice.deleted and removal.declared.aside:
             removal.declared.file.unlink(missing_ok=True)
             removal.gone.append(f"file {removal.declared.file}")
@@ -291,7 +468,7 @@ def _registry(removal: Removal) -> list[str]:
 
 
 def _out_of_dagster(url: str, removal: Removal) -> list[str]:
-    """Before topics and lake go: the source's sensor would ask for what is not there."""
+    # Before topics and lake go: the source's sensor would ask for what is not there.
     name = removal.source.name
     try:
         take_out(url, name, say=removal.say)
@@ -306,15 +483,12 @@ def _connector(source: BaseSource) -> str:
 
 
 def _topics(source: BaseSource) -> str:
-    return (
-        ", ".join(dict.fromkeys((*removed_data.core_topics(source), *removed_data.lake_topics(source))))
-        or "none of ours: others fill them"
-    )
+    return ", ".join(dict.fromkeys((*core_topics(source), *lake_topics(source)))) or "none of ours: others fill them"
 
 
 def _remove_topics(removal: Removal) -> list[str]:
-    removal.left += removed_data.topics_of_git(Chain(removal.platform, removal.source))
-    return removed_data.remove_topics(Chain(removal.platform, removal.source))
+    removal.left += topics_of_git(Chain(removal.platform, removal.source))
+    return remove_topics(Chain(removal.platform, removal.source))
 
 
 def _backup(source: BaseSource) -> str:
@@ -341,26 +515,22 @@ def _tables(source: BaseSource) -> str:
     return f"ours in {names.SIGNAL_SCHEMA} at the source" if traces_of(source) else "this source has none of ours"
 
 
-def _on_lake_connect(source: BaseSource) -> str:
-    from cdc_assets.capture.connectors.connector_inventory import connector_owners
-
-    return ", ".join(name for name in connector_owners([source]) if name != names.connector_name(source)) or "none"
-
-
 STEPS = (
-    SourcePart("connector", _connector, lambda r: remove_capture(Chain(r.platform, r.source))),
-    SourcePart("slot", _slot, _at_source("slot")),
-    SourcePart("publication", _publication, _at_source("publication")),
-    SourcePart("tables", _tables, _at_source("tables")),
-    SourcePart(
-        "mirror", _on_lake_connect, lambda r: remove_mirror(Chain(r.platform, r.source), forget="topics" in r.choice.gone)
+    RemovalStep("connector", _connector, lambda r: remove_capture(Chain(r.platform, r.source))),
+    RemovalStep("slot", _slot, _at_source("slot")),
+    RemovalStep("publication", _publication, _at_source("publication")),
+    RemovalStep("tables", _tables, _at_source("tables")),
+    RemovalStep(
+        "mirror",
+        lambda source: ", ".join(sorted({*connector_owners([source])} - {names.connector_name(source)})) or "none",
+        lambda r: remove_mirror(Chain(r.platform, r.source), forget="topics" in r.choice.gone),
     ),
-    SourcePart("registry", lambda source: f"the file that declares {source.name}", _registry),
-    SourcePart("topics", _topics, _remove_topics),
-    SourcePart(
+    RemovalStep("registry", lambda source: f"the file that declares {source.name}", _registry),
+    RemovalStep("topics", _topics, _remove_topics),
+    RemovalStep(
         "lake",
-        lambda source: ", ".join(removed_data.lake_folders(settings.lake(), source)),
-        lambda r: removed_data.remove_lake(Chain(r.platform, r.source)),
+        lambda source: ", ".join(lake_folders(settings.lake(), source)),
+        lambda r: remove_lake(Chain(r.platform, r.source)),
     ),
-    SourcePart("backup", _backup, lambda r: removed_data.remove_backup(Chain(r.platform, r.source))),
+    RemovalStep("backup", _backup, lambda r: remove_backup(Chain(r.platform, r.source))),
 )

@@ -39,7 +39,7 @@ class RestorePoint(Protocol):
 
     @property
     def text(self) -> str:
-        """What it is told as; equal texts end at the same records."""
+        """The point in messages and notes. Two points of equal text end at the same records."""
 
     def beyond(self, rows: Any, epoch: int) -> Any:
         """For each row of an Arrow table of bronze's columns whether it lies behind the point; null is no."""
@@ -55,11 +55,11 @@ class WholeBackup:
     text: str = "newest"
 
     def beyond(self, rows: Any, epoch: int) -> Any:
-        """No row of any."""
+        """False for each row."""
         return _nowhere(rows)
 
     def has_epoch(self, epoch: int) -> bool:
-        """Any epoch, by now."""
+        """True for each epoch."""
         return True
 
 
@@ -82,7 +82,7 @@ class AtTime:
         return pc.greater(rows["timestamp"], pa.scalar(self.moment, pa.timestamp("us", "UTC")))
 
     def has_epoch(self, epoch: int) -> bool:
-        """Nothing says when it began."""
+        """False: an epoch without a record has no time."""
         return False
 
 
@@ -123,7 +123,7 @@ class AtOffsets:
         return f"epoch {self.epoch} {sorted(self.offsets.items())}"
 
     def beyond(self, rows: Any, epoch: int) -> Any:
-        """By offset and by epoch."""
+        """By epoch, and within its own by offset."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -133,7 +133,7 @@ class AtOffsets:
         return pc.greater_equal(rows["offset"], pa.array(ends, pa.int64()))
 
     def has_epoch(self, epoch: int) -> bool:
-        """Up to its own."""
+        """Whether the epoch is its own, or one before."""
         return epoch <= self.epoch
 
 
@@ -172,8 +172,8 @@ class RestoreRequest:
     """What of a source is restored, from where, and into which lake.
 
     `points`, by table name, say how far; all that there is without. `skip_damaged` restores a table without its damaged objects.
-    `is_successor`: the lake's next backups go on in the same store. `wanted`: of the one table, the keys whose rows stay in its
-    silver and history. `found` are backups that were listed already, by table name.
+    `is_successor`: the lake's next backups go on in the same store. `keys`: of the one table, those whose rows stay in its
+    silver and history. `backups` are those that were listed already, by table name.
     """
 
     source: BaseSource
@@ -183,8 +183,8 @@ class RestoreRequest:
     points: Mapping[str, RestorePoint] = field(default_factory=dict)
     skip_damaged: bool = False
     is_successor: bool = False
-    wanted: WantedKeys = ALL_KEYS
-    found: Mapping[str, BackedUpTable] = field(default_factory=dict)
+    keys: WantedKeys = ALL_KEYS
+    backups: Mapping[str, BackedUpTable] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -197,17 +197,18 @@ class RestoreRequest:
 
     def point_note(self, table: str) -> str:
         """By which a later call knows whether it asks for the same."""
-        keys = f" keys {sorted(self.wanted.single)}" if self.wanted.single else f" {self.wanted.text}" if self.wanted else ""
-        return self.point(table).text + keys
+        if self.keys.single:
+            return f"{self.point(table).text} keys {sorted(self.keys.single)}"
+        return f"{self.point(table).text} {self.keys.text}".rstrip()
 
     def row_of(self, outcome: RestoredTable) -> dict[str, Any]:
         """What is printed of a table: what became of it, and which rows stay in its silver."""
-        return {**outcome.to_json(), "rows": self.wanted.text or "all"}
+        return {**outcome.to_json(), "rows": self.keys.text or "all"}
 
 
 @dataclass(frozen=True)
 class RestoredTable:
-    """What became of a table; `unknown` are records of which an old backup does not tell three columns."""
+    """What became of a table: `outcome` is one of four words, `bytes` those of the objects in the store."""
 
     table: str
     outcome: str
@@ -217,7 +218,6 @@ class RestoredTable:
     epoch: int = -1
     positions: Mapping[int, int] = field(default_factory=dict)
     damage: tuple[str, ...] = ()
-    unknown: int = 0
 
     def with_state(self, state: CommittedTopic | None) -> RestoredTable:
         """With what bronze has of it then."""
@@ -227,12 +227,12 @@ class RestoredTable:
 
     def to_json(self) -> dict[str, Any]:
         """For people and programs."""
-        facts = {name: getattr(self, name) for name in ("table", "outcome", "records", "objects", "bytes", "epoch", "unknown")}
+        facts = {name: getattr(self, name) for name in ("table", "outcome", "records", "objects", "bytes", "epoch")}
         return {**facts, "positions": {str(p): end for p, end in sorted(self.positions.items())}, "damage": list(self.damage)}
 
 
 def refuse_before_base(base: BackupBase | None, point: RestorePoint) -> None:
-    """Nothing where the backup begins with its first manifest, or the point lies behind its base.
+    """Refuse a time or a position that lies before what the backup keeps; nothing where it keeps all.
 
     Raises:
         RestoreError: naming the earliest moment that a restore can end at.
@@ -322,6 +322,6 @@ def _point(store: ObjectStore, cut: KeptCut, table: str, listed: dict[str, Backe
     listed[table] = find_backup(store, cut.source, table)
     if (base := listed[table].base) is not None and state["epoch"] < base.epoch:
         raise RestoreError(before_base(base, f"cut {cut.cut}"))
-    if not listed[table].holds(state["epoch"], ends, state.get("records")):
+    if not listed[table].holds(state["epoch"], ends, state["records"]):
         raise RestoreError(f"the backup of {cut.source}/{table} ends before cut {cut.cut}: name an older one, or run the backup")
     return AtOffsets(state["epoch"], ends)

@@ -17,16 +17,15 @@ from cdc_assets.clients.table_concurrency import layer_of_lake, table_lock
 from cdc_assets.recovery.backed_up_table import BackedUpTable, drop_unfinished, find_backup
 from cdc_assets.recovery.restore_point import DAMAGED, EMPTY, RESTORED, THERE, RestoredTable, RestorePoint, RestoreRequest, Say
 from cdc_assets.recovery.row_groups import GroupReader, Reached, row_groups
-from cdc_assets.recovery.stored_rows import OlderLines
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import RestoreError
 from cdc_assets.registry.table_declaration import Table
-from spark.errors import LeftToSparkError, quantity
+from spark.errors import LeftToSparkError, other_format, quantity
 from spark.table.commit_metadata import fold
 from spark.table.table_folder import LakeFolder, open_folder
 from spark.table.topic_commits import CommittedTopic, TopicCommit
 
-_NOTES = "_restore"
+_NOTES, _FORMAT = "_restore", 1
 File = dict[str, Any]
 """The `add` of a Parquet file; None where a group has no rows."""
 
@@ -85,28 +84,30 @@ class KeptGroups:
             note: dict[str, Any] = json.loads(self.folder.read(f"{_NOTES}/{name}"))
         except (FileNotFoundError, ValueError):
             return None
+        if refusal := other_format(f"{self.folder.path}/{_NOTES}/{name}", "a note of a restore", note.get("cdc_assets"), _FORMAT):
+            raise RestoreError(refusal)
         return note
 
     def _write(self, name: str, note: dict[str, Any]) -> None:
-        """Whole or not at all, also where the process ends meanwhile."""
+        # Put where there is none, so the note is whole or not there, also where the process ends meanwhile.
         note_path = f"{_NOTES}/{name}"
         self.folder.make()
         self.folder.delete(note_path)
-        self.folder.put_if_absent(note_path, json.dumps(note).encode())
+        self.folder.put_if_absent(note_path, json.dumps({"cdc_assets": _FORMAT, **note}).encode())
 
 
 @dataclass(frozen=True)
 class TableFiles:
-    """A table's files, and what they make of its topic."""
+    """The files of one table, and the state of its topic that they make."""
 
-    found: BackedUpTable
+    backup: BackedUpTable
     reached: Reached
     files: Sequence[File]
 
     @property
     def topic(self) -> str:
         """The topic that its records are of."""
-        return [*self.found.epochs, *(manifest.plan for manifest in self.found.manifests)][-1].topic
+        return [*self.backup.epochs, *(manifest.plan for manifest in self.backup.manifests)][-1].topic
 
     @property
     def state(self) -> CommittedTopic:
@@ -116,7 +117,7 @@ class TableFiles:
 
 
 def commit_tables(request: RestoreRequest, ready: Sequence[TableFiles]) -> None:
-    """By one commit, which says the state of each and no share of its own: no record of these is new to a backup or the ledger.
+    """One commit for all tables. It says the state of each, and no share: to backup and ledger no record of these is new.
 
     Raises:
         RestoreError: somebody else has written bronze meanwhile.
@@ -125,13 +126,13 @@ def commit_tables(request: RestoreRequest, ready: Sequence[TableFiles]) -> None:
         return
     kept = KeptGroups(request.path)
     for table_files in ready:
-        kept.note_state(table_files.found.table, request.point_note(table_files.found.table), table_files.state)
+        kept.note_state(table_files.backup.table, request.point_note(table_files.backup.table), table_files.state)
     files = [file for table_files in ready for file in table_files.files]
     try:
         _commit(request, ready, files)
     except LeftToSparkError as error:
         raise RestoreError(f"{request.path} is not restored yet: {error}; run the same command again, it goes on") from error
-    kept.forget({table_files.found.table for table_files in ready}, {file["path"] for file in files})
+    kept.forget({table_files.backup.table for table_files in ready}, {file["path"] for file in files})
 
 
 def _commit(request: RestoreRequest, ready: Sequence[TableFiles], files: Sequence[File]) -> None:
@@ -145,7 +146,7 @@ def _commit(request: RestoreRequest, ready: Sequence[TableFiles], files: Sequenc
             raise RestoreError(
                 f"{request.path} is a table of somebody else; nothing is changed. Name another lake: --into FOLDER"
             )
-        if taken := sorted(table_files.found.table for table_files in ready if committed.of_table(table_files.found.table)):
+        if taken := sorted(table_files.backup.table for table_files in ready if committed.of_table(table_files.backup.table)):
             raise RestoreError(
                 f"{request.path} has records of {', '.join(taken)} since a moment ago: a run of {request.source.name} reads its "
                 "topics. Stop its sensor, move that folder away, and run the same command again"
@@ -175,7 +176,7 @@ def restore_bronze(request: RestoreRequest, say: Say) -> list[RestoredTable]:
         write     files of some batches each, which no commit names yet
         commit    all files of all tables that are whole, with the state that the ordinary appends had reached
 
-    Nobody sees a part of it: until the commit there is no table. Killed at any point, the same call goes on behind the last
+    Nobody sees half of it: until the commit there is no table. Killed at any point, the same call goes on behind the last
     file. The next ordinary append goes on behind the restored offsets, because it reads them from the commit as from any other.
 
     Raises:
@@ -193,14 +194,14 @@ def restore_bronze(request: RestoreRequest, say: Say) -> list[RestoredTable]:
         commit_tables(request, ready)
         if request.is_successor:
             for table_files in ready:
-                drop_unfinished(request.store, table_files.found)
+                drop_unfinished(request.store, table_files.backup)
         return outcomes
 
 
 def find_backup_of(request: RestoreRequest, table: Table) -> BackedUpTable:
-    """What the request's store has of a table."""
+    """The table's backup: as the request has listed it already, else by a listing of its store."""
     name = names.table_name(table)
-    return request.found.get(name) or find_backup(request.store, request.source.name, name)
+    return request.backups.get(name) or find_backup(request.store, request.source.name, name)
 
 
 def _there(request: RestoreRequest, table: Table) -> RestoredTable | None:
@@ -221,7 +222,6 @@ def _there(request: RestoreRequest, table: Table) -> RestoredTable | None:
 
 
 def _has_all_of(state: CommittedTopic, noted: CommittedTopic) -> bool:
-    """Whether bronze is what was restored, or has gone on from there."""
     if (state.topic_id, state.epoch) != (noted.topic_id, noted.epoch):
         return state.epoch > noted.epoch and any(past.epoch == noted.epoch for past in (*state.before, *state.earlier))
     return state.all_records >= noted.all_records and all(state.positions.get(p, 0) >= end for p, end in noted.positions.items())
@@ -243,18 +243,18 @@ def _write(request: RestoreRequest, table: Table, say: Say) -> tuple[RestoredTab
     outlook = _outlook(request, table_backup)
     if outlook.outcome != RESTORED:
         return outlook, None
-    files = write_table(request, table_backup, OlderLines.of(request.source, table), say)
+    files = write_table(request, table_backup, say)
     damage = (*table_backup.torn, *files.reached.damage)
     if damage and not request.skip_damaged:
         return replace(outlook, outcome=DAMAGED, damage=damage), None
-    restored = replace(outlook, damage=damage, unknown=files.reached.unknown).with_state(files.reached.state)
+    restored = replace(outlook, damage=damage).with_state(files.reached.state)
     return (restored, files) if files.reached.state is not None else (replace(restored, outcome=EMPTY, records=0), None)
 
 
-def write_table(request: RestoreRequest, found: BackedUpTable, older: OlderLines, say: Say) -> TableFiles:
+def write_table(request: RestoreRequest, found: BackedUpTable, say: Say) -> TableFiles:
     """The table's files, none of which is in a commit yet; what an earlier call has written is not written again."""
     point, kept = request.point(found.table), KeptGroups(request.path)
-    reader = GroupReader(request.store, point, older, dict(found.broken))
+    reader = GroupReader(request.store, point, dict(found.broken))
     reached, files = Reached(), list[File]()
     groups = list(row_groups(found, point))
     for number, group in enumerate(groups):
@@ -270,7 +270,7 @@ def write_table(request: RestoreRequest, found: BackedUpTable, older: OlderLines
         file, reached = written
         files += [file] if file is not None else []
         records = reached.state.all_records if reached.state else 0
-        say(f"{found.table}: {quantity(records, 'record')}, {number + 1} of {quantity(len(groups), 'part')}")
+        say(f"{found.table}: {quantity(records, 'record')}, {number + 1} of {quantity(len(groups), 'row group')}")
     if not reached.stopped:
         reached = _pass_empty_epochs(found, point, reached, below=None)
     return TableFiles(found, reached, files)

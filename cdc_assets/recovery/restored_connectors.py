@@ -71,7 +71,7 @@ def plan_connectors(chain: Chain[BaseSource]) -> list[ConnectorPlan]:
     newest = newest_state(backup_store(chain), chain.source.name)
     if newest is None:
         raise RestoreError(
-            f"the backup of source {chain.source.name} has no connectors: it was made by an earlier version, or never; "
+            f"the backup of source {chain.source.name} has no connectors: no entry of its platform log is there; "
             f"cdc apply {chain.source.name} begins anew, with every table read"
         )
     declared = sorted(declared_connectors([chain.source]), key=lambda each: _ORDER.index(each.role))
@@ -109,7 +109,9 @@ def _plan(chain: Chain[BaseSource], declared: DeclaredConnector, kept: PlatformS
 
 
 def _plan_capture(chain: Chain[CapturedSource], declared: DeclaredConnector, kept: PlatformState) -> ConnectorPlan:
-    if lost := _lost_topics(chain, kept):
+    before = kept.topics.get("core", {})
+    states = chain.platform.core_kafka(chain.source.cluster).states(list(before))
+    if lost := sorted(name for name, was in before.items() if name not in states or states[name].topic_id != was["id"]):
         reason = f"{', '.join(lost)} of the core are not the topics of the backup: what they alone held is gone"
         return _plan_behind_backup(chain, declared, kept, reason)
     connect, origin = chain.platform.connect(declared.cluster), "from the offsets that Connect has"
@@ -129,7 +131,7 @@ def _plan_capture(chain: Chain[CapturedSource], declared: DeclaredConnector, kep
 def _plan_behind_backup(
     chain: Chain[CapturedSource], declared: DeclaredConnector, kept: PlatformState, lost: str
 ) -> ConnectorPlan:
-    """Where the backup ends, if the source has its log from there on; else a new epoch."""
+    """It goes on where the backup ends, if the source has its log from there on; else a new epoch begins."""
     log, offsets = find_kept_log(chain.source, kept), tuple(kept.offsets.get(declared.name, ()))
     if log is None or not has_place(offsets):
         return _plan_epoch(chain.source, declared, lost)
@@ -140,27 +142,18 @@ def _plan_behind_backup(
 
 
 def _server_of(kept: PlatformState) -> Known | None:
-    """As of the backup. Its witness is not compared: the backup has an older one than the server."""
+    # Without the witness: the backup has an older one than the server.
     server = kept.server
-    return Known(server["system"], server["timeline"], (), server["at"]) if server else None
+    return Known(server["system"], server["timeline"], server["at"]) if server else None
 
 
 def _plan_epoch(source: CapturedSource, declared: DeclaredConnector, reason: str) -> ConnectorPlan:
-    """Raises:
-    RestoreError: of this kind of database no epoch is opened from here.
-    """
     if capture_of(source).incarnation is None:
         raise RestoreError(
             f"source {source.name}: {reason}, and no new epoch is opened for kind {source.database.kind}; "
             f"cdc apply {source.name} begins anew, with every table read: rows that were deleted meanwhile stay in silver"
         )
     return ConnectorPlan(declared, EPOCH, reason)
-
-
-def _lost_topics(chain: Chain[CapturedSource], kept: PlatformState) -> list[str]:
-    topics_before = kept.topics.get("core", {})
-    states = chain.platform.core_kafka(chain.source.cluster).states(list(topics_before))
-    return sorted(name for name, was in topics_before.items() if name not in states or states[name].topic_id != was["id"])
 
 
 def _restore(chain: Chain[BaseSource], plan: ConnectorPlan, say: Say) -> ConnectorPlan:

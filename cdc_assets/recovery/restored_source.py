@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdc_assets.backup.platform_log import newest_part
+from cdc_assets.backup.platform_log import newest_section
 from cdc_assets.chain.fold_specs import catalogue_or_last_known, history_spec, silver_spec
 from cdc_assets.chain.quarantine import give_up_again
 from cdc_assets.chain.silver_fold import fold_tables
@@ -43,7 +43,7 @@ def check_keys(platform: Platform, request: RestoreRequest, say: Say) -> None:
     from spark.errors import ReplayError
     from spark.upkeep.chosen_keys import check_wanted
 
-    options = request.wanted.options
+    options = request.keys.options
     if len(request.tables) != 1:
         raise RestoreError(f"{options} are of one table: name it")
     (spec, _) = _specs(platform, request, say)
@@ -52,7 +52,7 @@ def check_keys(platform: Platform, request: RestoreRequest, say: Say) -> None:
 
     def reason_against(session: SparkSession, asked: SilverSpec) -> str:
         try:
-            check_wanted(session, asked, request.wanted)
+            check_wanted(session, asked, request.keys)
         except ReplayError as error:
             return str(error)
         return ""
@@ -62,19 +62,17 @@ def check_keys(platform: Platform, request: RestoreRequest, say: Say) -> None:
 
 
 def keep_chosen(platform: Platform, request: RestoreRequest, say: Say) -> int:
-    """The other rows go; how many stay in silver.
+    """Remove the other rows from silver and history; how many stay in silver.
 
-    `--keys`, `--from-key`, `--to-key`: of a table that is restored beside the lake, rows of these keys alone stay.
-
-    Bronze is restored whole, as the fold needs all events of a key that has changed. What was folded besides goes by one commit
-    each.
+    `--keys`, `--from-key`, `--to-key`: of a table that is restored beside the lake, rows of these keys alone stay. Bronze is
+    restored whole, as the fold needs all events of a key that has changed. What was folded besides goes by one commit each.
     """
     from spark.upkeep.chosen_keys import keep_only
 
     spec, history = _specs(platform, request, say)
 
     def keep(session: SparkSession, asked: SilverSpec) -> int:
-        return keep_only(session, asked, request.wanted, (asked.path, history))
+        return keep_only(session, asked, request.keys, (asked.path, history))
 
     return platform.spark().run(keep, spec)
 
@@ -110,13 +108,13 @@ def restore_source(platform: Platform, request: RestoreRequest, say: Say) -> lis
         DatabaseError: the source does not tell its columns; bronze is restored, and the same call goes on from there.
         TableFailuresError: some tables could not be folded.
     """
-    if request.wanted:
+    if request.keys:
         check_keys(platform, request, say)
     outcomes = restore_bronze(request, say)
     done = {outcome.table for outcome in outcomes if outcome.outcome in (RESTORED, THERE)}
     tables = [table for table in request.tables if names.table_name(table) in done]
     fold_restored(platform, request, tables, say)
-    if request.wanted and tables:
+    if request.keys and tables:
         say(f"{names.table_name(tables[0])}: {quantity(keep_chosen(platform, request, say), 'row')} of the keys in silver")
     return outcomes
 
@@ -142,8 +140,8 @@ def fold_restored(platform: Platform, request: RestoreRequest, tables: Sequence[
 
 
 def _give_up_restored(platform: Platform, request: RestoreRequest, tables: Sequence[Table], say: Say) -> None:
-    """What a person has given up in quarantine, given up again. Whoever restores up to a moment gets what is decided now."""
-    decided = newest_part(request.store, request.source.name, "given_up")
+    # What a person has given up in quarantine stays so: also a restore up to an earlier moment gets what is decided now.
+    decided = newest_section(request.store, request.source.name, "given_up")
     decided_tables = [table for table in tables if names.table_name(table) in decided]
     catalogue = catalogue_or_last_known(Chain(platform, request.source), decided_tables, say) if decided_tables else {}
     there = platform_of_lake(platform, request.lake)
@@ -163,13 +161,13 @@ def platform_of_lake(platform: Platform, lake: str) -> Platform:
 
 @dataclass(frozen=True)
 class RestoreWish:
-    """Tables by short name (all without), into another lake or where none is, up to a point; `wanted`: of one table alone."""
+    """Tables by short name (all without), into another lake or where none is, up to a point; `keys`: of one table alone."""
 
     tables: tuple[str, ...] = ()
     into: str | None = None
     to: str | None = None
     skip_damaged: bool = False
-    wanted: WantedKeys = ALL_KEYS
+    keys: WantedKeys = ALL_KEYS
 
 
 def make_request(chain: Chain[BaseSource], wish: RestoreWish) -> RestoreRequest:
@@ -195,26 +193,25 @@ def make_request(chain: Chain[BaseSource], wish: RestoreWish) -> RestoreRequest:
         points=restore_points(store, chain.source, chosen, wish.to, backups),
         skip_damaged=wish.skip_damaged,
         is_successor=wish.into is None,
-        wanted=wish.wanted,
-        found=backups,
+        keys=wish.keys,
+        backups=backups,
     )
 
 
 def _check_wanted(wish: RestoreWish) -> None:
-    records_wanted = wish.wanted
-    if records_wanted and (wish.into is None or len(wish.tables) != 1):
+    keys = wish.keys
+    if keys and (wish.into is None or len(wish.tables) != 1):
         raise RestoreError(
             "keys are of one table beside the lake: cdc restore SOURCE TABLE --into FOLDER --keys KEY, or with --from-key KEY "
             "--to-key KEY in place of --keys"
         )
-    if records_wanted.single and records_wanted.is_range:
+    if keys.single and keys.is_range:
         raise RestoreError(
             "give single keys (--keys) or a range of them (--from-key, --to-key), not both; name another --into for each"
         )
 
 
 def _lake(platform: Platform, into: str | None) -> str:
-    """The platform's, or another one; a folder may be named from where the process is."""
     if into is None:
         return platform.lake
     lake = settings.check_lake(into if "://" in into else str(Path(into).absolute()))

@@ -5,17 +5,18 @@ bronze's commits would say of them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.recovery.backed_up_table import READERS, BackedUpTable
 from cdc_assets.recovery.restore_point import RestorePoint
-from cdc_assets.recovery.stored_rows import CompleteRows, OlderLines, has_all_columns, read_object, read_rows
+from cdc_assets.recovery.stored_rows import parse_rows, read_object
 from cdc_assets.registry.errors import DamagedObjectError
 from spark.errors import quantity
 from spark.table.topic_commits import CommittedTopic, TopicCommit
@@ -40,18 +41,18 @@ class RowGroup:
 
     @property
     def plan(self) -> BatchPlan:
-        """Of the last batch, which knows the most."""
+        """The plan of the last batch, which knows the most of the topic."""
         return self.manifests[-1].plan
 
     @property
     def ranges(self) -> dict[int, tuple[int, int]]:
-        """From the first batch's begin to the last one's end."""
+        """Offsets by partition, from the first batch's begin to the last one's end (exclusive)."""
         first = self.manifests[0].plan.ranges
         return {p: (first.get(p, (start, end))[0], end) for p, (start, end) in self.plan.ranges.items()}
 
     @property
     def objects(self) -> list[ManifestObject]:
-        """Those of all batches."""
+        """The data objects of all batches."""
         return [item for manifest in self.manifests for item in manifest.objects]
 
 
@@ -62,45 +63,39 @@ class Reached:
     state: CommittedTopic | None = None
     stopped: frozenset[int] = frozenset()
     damage: tuple[str, ...] = ()
-    unknown: int = 0
-    """Records of which three columns are not known."""
 
     def to_dict(self) -> dict[str, Any]:
         """As a JSON object."""
         state = self.state.to_dict() if self.state else None
-        return {"state": state, "stopped": sorted(self.stopped), "damage": list(self.damage), "unknown": self.unknown}
+        return {"state": state, "stopped": sorted(self.stopped), "damage": list(self.damage)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Reached:
         """From its JSON object."""
         state = CommittedTopic.from_dict(data["state"]) if data["state"] else None
-        return cls(state, frozenset(data["stopped"]), tuple(data["damage"]), data["unknown"])
+        return cls(state, frozenset(data["stopped"]), tuple(data["damage"]))
 
 
 def row_groups(found: BackedUpTable, point: RestorePoint) -> Iterator[RowGroup]:
-    """In the order of the batches; none spans two epochs, or two forms of values."""
+    """The groups in the order of the batches; none spans two epochs, or two forms of values."""
     identity = f"{found.source}/{found.table} {point.text}"
-    held: list[Manifest] = []
-
-    def close_group() -> RowGroup:
-        nonlocal identity, held
-        digest = hashlib.sha256(identity.encode())
-        for manifest in held:
-            digest.update(manifest.to_bytes())
-        identity = digest.hexdigest()
-        group, held = RowGroup(tuple(held), identity), []
-        return group
-
-    for manifest in found.manifests:
-        if held and (_are_apart(manifest.plan, held[-1].plan) or _is_full([*held, manifest])):
-            yield close_group()
-        held.append(manifest)
-    if held:
-        yield close_group()
+    for _, manifests in groupby(found.manifests, lambda manifest: (manifest.plan.epoch, manifest.plan.layout.values)):
+        for filled in _fill_groups(manifests):
+            digest = hashlib.sha256(identity.encode())
+            for manifest in filled:
+                digest.update(manifest.to_bytes())
+            identity = digest.hexdigest()
+            yield RowGroup(tuple(filled), identity)
 
 
-def _are_apart(one: BatchPlan, other: BatchPlan) -> bool:
-    return (one.epoch, one.layout.values) != (other.epoch, other.layout.values)
+def _fill_groups(manifests: Iterable[Manifest]) -> Iterator[list[Manifest]]:
+    group: list[Manifest] = []
+    for manifest in manifests:
+        if group and _is_full([*group, manifest]):
+            yield group
+            group = []
+        group.append(manifest)
+    yield group
 
 
 def _is_full(manifests: list[Manifest]) -> bool:
@@ -113,36 +108,30 @@ _ORDER = ("partition", "offset")
 
 @dataclass(frozen=True)
 class GroupReader:
-    """Of one table. `broken`, by key, are objects that the listing shows to be damaged: they are not read."""
+    """Reads the groups of one table. `broken`, by key, are objects that the listing shows to be damaged: they are not read."""
 
     store: ObjectStore
     point: RestorePoint
-    older: OlderLines
     broken: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, group: RowGroup, before: Reached) -> tuple[pa.Table, Reached]:
         """The rows in bronze's columns, those of a partition in their order, and the state behind them."""
         with ThreadPoolExecutor(READERS) as pool:
-            parts = list(pool.map(partial(self._rows, group.plan), group.objects))
-        damage = tuple(problem for problem in parts if isinstance(problem, str))
-        stored = [one for one in parts if not isinstance(one, str)]
-        rows, stopped = self._up_to_point(_in_order([one.rows for one in stored]), group.plan.epoch, before.stopped)
-        unknown = sum(one.unknown for one in stored)
-        reached = Reached(before.state, stopped, (*before.damage, *damage), before.unknown + unknown)
+            objects = list(pool.map(partial(self._rows, group.plan), group.objects))
+        damage = tuple(problem for problem in objects if isinstance(problem, str))
+        stored = [rows for rows in objects if not isinstance(rows, str)]
+        rows, stopped = self._up_to_point(_in_order(stored), group.plan.epoch, before.stopped)
+        reached = Reached(before.state, stopped, (*before.damage, *damage))
         if stopped and not rows.num_rows:
             return rows, reached  # an epoch whose records lie behind the point is not begun
         ranges = _ranges(group, rows, before.stopped, stopped)
-        share = _share(group.plan, rows, ranges, [one.snapshots for one in stored])
-        return rows, replace(reached, state=share.after(before.state))
+        return rows, replace(reached, state=_share(group.plan, rows, ranges).after(before.state))
 
-    def _rows(self, plan: BatchPlan, item: ManifestObject) -> CompleteRows | str:
-        """An object's rows, or what is wrong with it."""
+    def _rows(self, plan: BatchPlan, item: ManifestObject) -> pa.Table | str:
         try:
             if item.key in self.broken:
                 raise DamagedObjectError(item.key, self.broken[item.key])
-            lines = read_object(self.store, item)
-            rows = _of_plan(read_rows(lines, item, plan.layout.values), plan)
-            return self.older.complete(rows, known=has_all_columns(lines))
+            return _of_plan(parse_rows(read_object(self.store, item), item, plan.layout.values), plan)
         except DamagedObjectError as error:
             records_held = f"{quantity(item.records, 'record')}, offsets {item.min_offset} to {item.max_offset}"
             return f"{error} ({records_held} of partition {item.partition})"
@@ -164,7 +153,6 @@ class GroupReader:
 
 
 def _of_plan(rows: pa.Table, plan: BatchPlan) -> pa.Table:
-    """The rows in bronze's columns."""
     import pyarrow as pa
 
     from spark.events.arrow_records import BRONZE_ARROW
@@ -174,12 +162,12 @@ def _of_plan(rows: pa.Table, plan: BatchPlan) -> pa.Table:
     return rows.select(BRONZE_ARROW.names).cast(BRONZE_ARROW)
 
 
-def _in_order(parts: Sequence[pa.Table]) -> pa.Table:
+def _in_order(tables: Sequence[pa.Table]) -> pa.Table:
     import pyarrow as pa
 
     from spark.events.arrow_records import BRONZE_ARROW, sort_rows
 
-    return sort_rows(pa.concat_tables(parts), _ORDER) if parts else BRONZE_ARROW.empty_table()
+    return sort_rows(pa.concat_tables(tables), _ORDER) if tables else BRONZE_ARROW.empty_table()
 
 
 def _ranges(group: RowGroup, rows: pa.Table, before: frozenset[int], stopped: frozenset[int]) -> dict[int, tuple[int, int]]:
@@ -190,20 +178,14 @@ def _ranges(group: RowGroup, rows: pa.Table, before: frozenset[int], stopped: fr
     return {p: (start, ends.get(p, start) if p in stopped else end) for p, (start, end) in new_ranges.items()}
 
 
-def _share(
-    plan: BatchPlan, rows: pa.Table, ranges: dict[int, tuple[int, int]], snapshots: Sequence[Mapping[int, int]]
-) -> TopicCommit:
+def _share(plan: BatchPlan, rows: pa.Table, ranges: dict[int, tuple[int, int]]) -> TopicCommit:
     """What a commit of these rows says of their topic, as those that appended them first have said it."""
     import pyarrow.compute as pc
 
-    facts = {"table": plan.table, "topic_id": plan.topic_id, "epoch": plan.epoch, "positions": {}, **plan.facts}
-    state = CommittedTopic.from_dict(facts)
+    state = CommittedTopic.from_dict({**CommittedTopic(plan.table, plan.topic_id, plan.epoch, {}).to_dict(), **plan.facts})
     kinds = pc.if_else(pc.is_null(rows["value"]), "tombstone", pc.coalesce(rows["op"], "unknown"))
     placed = rows.filter(pc.is_valid(rows["position"])).group_by("partition", use_threads=False)
     reach = placed.aggregate([("position", "max"), ("position", "last")]).to_pylist()
-    highest = dict(state.snapshots)
-    for partition, lsn in (pair for snapshot in snapshots for pair in snapshot.items()):
-        highest[partition] = max(lsn, highest.get(partition, lsn))
     return TopicCommit(
         table=state.table,
         topic_id=state.topic_id,
@@ -213,7 +195,7 @@ def _share(
         by_op={count["values"]: count["counts"] for count in pc.value_counts(kinds).to_pylist()},
         max_position={reach_row["partition"]: reach_row["position_max"] for reach_row in reach},
         last_position={reach_row["partition"]: reach_row["position_last"] for reach_row in reach},
-        snapshots=highest,
+        snapshots=state.snapshots,
         openings=state.openings,
         schema_ids=state.schema_ids,
     )

@@ -81,7 +81,7 @@ _DENIED = (1044, 1142, 1227)
 
 
 class BinlogTraces:
-    """What is ours in a MariaDB or a MySQL (`trace.Traces`)."""
+    """What is ours in a MariaDB or a MySQL (Traces)."""
 
     def __init__(self, source: CapturedSource, database: BinlogDatabase) -> None:
         self._source, self._database = source, database
@@ -146,7 +146,7 @@ _SLOT_DEADLINE_SECONDS = 60.0
 
 
 class PostgresTraces:
-    """What is ours in a PostgreSQL (`trace.Traces`)."""
+    """What is ours in a PostgreSQL (Traces)."""
 
     def __init__(self, source: CapturedSource, database: Any) -> None:
         self._source, self._database = source, PostgresCapture(database)

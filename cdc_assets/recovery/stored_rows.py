@@ -1,5 +1,5 @@
 """An object of the backup as rows of bronze: first its size and digest, then its lines, within limits. Values that stand as
-JSON come back to the letter; what lines of format 1 lack is taken from the records.
+JSON come back to the letter.
 """
 
 from __future__ import annotations
@@ -8,19 +8,13 @@ import base64
 import hashlib
 import io
 import zlib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cdc_assets.backup.manifest import ManifestObject
 from cdc_assets.backup.object_layout import Values
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.registry.errors import DamagedObjectError, StoreError
-from cdc_assets.registry.source_declaration import BaseSource
-from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _NEWLINE, _END = ord("\n"), ord("}")
 _NAME = b'"value":'
@@ -64,7 +58,6 @@ MOST_UNPACKED = 1 << 30
 """Bytes. A batch has 64 MiB of keys and values, unless one record is larger."""
 _PIECE = 8 << 20
 _GZIP = 31
-_OF_FORMAT_2 = b'"source_ts":'
 
 
 def read_object(store: ObjectStore, item: ManifestObject) -> bytes:
@@ -112,12 +105,7 @@ def unpack(data: bytes, key: str, *, most: int = MOST_UNPACKED) -> bytes:
     return b"".join(pieces)
 
 
-def has_all_columns(lines: bytes) -> bool:
-    """Whether these lines hold what bronze's columns do; those of format 1 lack three."""
-    return _OF_FORMAT_2 in lines.partition(b"\n")[0]
-
-
-def read_rows(lines: bytes, item: ManifestObject, values: Values) -> Any:
+def parse_rows(lines: bytes, item: ManifestObject, values: Values) -> Any:
     """The lines as an Arrow table: bronze's columns but `table`, `topic` and `epoch`; `values` is the form that their plan names.
 
     Raises:
@@ -167,7 +155,6 @@ def _schema(values: Values) -> Any:
 
 
 def _data(text: Any, encoded: Any) -> Any:
-    """Bytes; of those that are no text, as base64 says them."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -179,7 +166,7 @@ def _data(text: Any, encoded: Any) -> Any:
 
 
 def _headers(told: Any) -> Any:
-    """As Kafka's reader gives them: a record without any has null."""
+    # A record without headers has null, as Kafka's reader gives it.
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -201,54 +188,3 @@ def _text(header: dict[str, str | None]) -> str:
 def _value(header: dict[str, str | None]) -> bytes | None:
     plain, encoded = header["value"], header["value_base64"]
     return base64.b64decode(encoded) if encoded is not None else None if plain is None else plain.encode()
-
-
-_LACKING = ("tx_id", "source_ts", "snapshot")
-
-
-@dataclass(frozen=True)
-class CompleteRows:
-    """Rows in bronze's columns; `unknown` counts those of which three are not known, `snapshots` are the LSNs of initial ones."""
-
-    rows: pa.Table
-    unknown: int = 0
-    snapshots: dict[int, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class OlderLines:
-    """Of one table; `connector` is empty where its records are not read here."""
-
-    connector: str = ""
-
-    @classmethod
-    def of(cls, source: BaseSource, table: Table) -> OlderLines:
-        """By the form that the table's records are declared to have."""
-        from spark.bronze.narrow_columns import CONNECTORS, ENVELOPE
-
-        form = source.record_form(table)
-        plain = form["envelope"] == ENVELOPE and form["connector"] in CONNECTORS and not table.time_field
-        return cls(form["connector"] if plain else "")
-
-    def complete(self, rows: pa.Table, *, known: bool) -> CompleteRows:
-        """The rows as they are where their lines say it all."""
-        from spark.bronze.narrow_columns import narrow
-        from spark.errors import LeftToSparkError
-
-        if known:
-            return CompleteRows(rows)
-        if not self.connector:
-            return CompleteRows(rows, rows.num_rows)
-        try:
-            narrowed = narrow(rows.select(["partition", "headers", "key", "value"]), self.connector)
-        except LeftToSparkError:
-            return CompleteRows(rows, rows.num_rows)
-        for name in _LACKING:
-            index = rows.schema.get_field_index(name)
-            rows = rows.set_column(index, rows.schema.field(index), narrowed[name].cast(rows.schema.field(index).type))
-        initial = narrowed.group_by("partition").aggregate([("initial", "max")]).to_pylist()
-        return CompleteRows(
-            rows,
-            0,
-            {p["partition"]: p["initial_max"] for p in initial if p["initial_max"] is not None},
-        )

@@ -22,7 +22,7 @@ from cdc_assets.clients.kafka import Record, TopicState
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.clients.restored_topics import read_restored_topics
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.recovery.stored_rows import read_object, read_rows
+from cdc_assets.recovery.stored_rows import parse_rows, read_object
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.durable_file import read_json
 from cdc_assets.registry.errors import RestoreError
@@ -34,7 +34,9 @@ _READERS = 8
 
 @dataclass(frozen=True)
 class KeptTopic:
-    """The batches of the newest topic of a table, and where they end; `oldest`: by partition the first batch that is taken."""
+    """The batches of the newest topic of a table, and where they end. `oldest`: by partition the number of the first batch
+    that is taken.
+    """
 
     store: ObjectStore
     position: BackupPosition
@@ -117,8 +119,8 @@ def _records(store: ObjectStore, objects: Sequence[ManifestObject], values: Valu
     if not objects:
         return
     with ThreadPoolExecutor(_READERS) as pool:
-        parts = list(pool.map(partial(_rows, store, values), objects))
-    rows = pa.concat_tables(parts).sort_by([("partition", "ascending"), ("offset", "ascending")])
+        tables = list(pool.map(partial(_rows, store, values), objects))
+    rows = pa.concat_tables(tables).sort_by([("partition", "ascending"), ("offset", "ascending")])
     for batch in rows.to_batches(max_chunksize=4096):
         for row in batch.to_pylist():
             headers = tuple((header["key"], header["value"]) for header in row.pop("headers") or ())
@@ -129,7 +131,7 @@ def _rows(store: ObjectStore, values: Values, item: ManifestObject) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    rows = read_rows(read_object(store, item), item, values)
+    rows = parse_rows(read_object(store, item), item, values)
     millis = pc.divide(rows["timestamp"].cast(pa.int64()), 1000)
     rows = rows.set_column(rows.column_names.index("timestamp"), "timestamp", millis)
     return rows.select(["partition", "offset", "timestamp", "key", "value", "headers"])
@@ -137,7 +139,7 @@ def _rows(store: ObjectStore, values: Values, item: ManifestObject) -> Any:
 
 @dataclass(frozen=True)
 class TopicPlan:
-    """A topic of the cluster called `core` or `lake` that is to be made again, and why; `found` is what has its name now."""
+    """A topic of the cluster called `core` or `lake` that is to be made again, and why. `state`: of the topic so called now."""
 
     table: Table
     cluster: str
@@ -145,7 +147,7 @@ class TopicPlan:
     kept: KeptTopic
     why: str
     settings: Mapping[str, str]
-    found: TopicState | None = None
+    state: TopicState | None = None
 
     def to_json(self) -> dict[str, Any]:
         """What `-o json` prints of it."""
@@ -212,7 +214,7 @@ def half_filled_topics(source: str) -> dict[str, str]:
 
 
 def half_filled_file(source: str) -> Any:
-    """Of the source, under CDC_HOME."""
+    """The state file of the source's restore, under CDC_HOME."""
     return settings.home() / "restores" / f"{source}.json"
 
 

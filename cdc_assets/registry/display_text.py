@@ -94,16 +94,16 @@ class Complaint(NamedTuple):
         return re.sub(rf"(?<![^\W_]){name}(?![^\W])", "\0", self.text) if name else self.text
 
 
-def common_causes(told: Iterable[Complaint]) -> list[list[Complaint]]:
-    """Those of each cause, in the order of the first ones."""
+def common_causes(complaints: Iterable[Complaint]) -> list[list[Complaint]]:
+    """Complaints of one kind whose texts differ by the table's name alone, group by group in the order of the first ones."""
     causes: dict[tuple[str, str], list[Complaint]] = {}
-    for complaint in told:
+    for complaint in complaints:
         causes.setdefault((complaint.kind, complaint.text_of_any_table), []).append(complaint)
     return list(causes.values())
 
 
 def first_and_more(same: Sequence[Complaint]) -> str:
-    """The first one's place, and how many others there are."""
+    """`public.orders and 3 more`: the place of the first complaint, and how many others there are."""
     return same[0].place + (f" and {len(same) - 1} more" if same[1:] else "")
 
 

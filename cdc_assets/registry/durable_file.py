@@ -1,4 +1,7 @@
-"""Small state under CDC_HOME: files that are whole, old or new, after a crash at any moment."""
+"""Small state under CDC_HOME: files that are whole, old or new, after a crash at any moment.
+
+State as JSON stands behind the number of its format: `{"cdc_assets": 1, "state": …}`.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,40 @@ import tempfile
 from pathlib import Path
 from typing import IO, Any
 
+from cdc_assets.registry.errors import CdcAssetsError
+from spark.errors import other_format
 
-def replace_json(path: Path, data: Any) -> None:
-    """`replace_bytes` with the data as JSON."""
-    replace_bytes(path, json.dumps(data, indent=2).encode())
+FORMAT = 1
+
+
+def replace_json(path: Path, state: Any, *, durable: bool = True) -> None:
+    """`replace_bytes` with the state as JSON."""
+    replace_bytes(path, json.dumps({"cdc_assets": FORMAT, "state": state}, indent=2).encode() + b"\n", durable=durable)
 
 
 def read_json(path: Path) -> Any:
-    """The data of such a file; None where there is none yet."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    """The state that `replace_json` has written; None where there is no file yet.
+
+    Raises:
+        ValueError: the file is no JSON.
+        CdcAssetsError: it has another format.
+    """
+    if not path.is_file():
+        return None
+    document = json.loads(path.read_text(encoding="utf-8"))
+    number = document.get("cdc_assets") if isinstance(document, dict) else None
+    if refusal := other_format(str(path), "state", number, FORMAT):
+        raise CdcAssetsError(refusal)
+    return document["state"]
 
 
-def replace_bytes(path: Path, data: bytes) -> None:
+def replace_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
     """`replace_file` in a folder that is made, as those above it, mode 0700."""
     # One by one: `parents=True` gives those above the usual mode.
     for folder in reversed(path.parents):
         if not folder.exists():
             folder.mkdir(mode=0o700, exist_ok=True)
-    replace_file(path, data)
+    replace_file(path, data, durable=durable)
 
 
 def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:

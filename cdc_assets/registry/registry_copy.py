@@ -31,7 +31,7 @@ def stamps_of(place: Path) -> Stamps:
 
 
 def is_gone(source: str, place: Path) -> bool:
-    """Whether the file or folder, which is whole, does not declare the source any longer."""
+    """Whether the file or folder no longer declares the source; False where it cannot be read, since it may come back."""
     try:
         return source not in _digests(place, stamps_of(place))
     except RegistryError:
@@ -39,7 +39,10 @@ def is_gone(source: str, place: Path) -> bool:
 
 
 def change_of(source: str, loaded: str, place: Path) -> str:
-    """A sentence for people; empty where the file or folder still declares the source with the digest `loaded`."""
+    """Why definitions are older than the declaration that they were made of, as a sentence.
+
+    Empty where the file or folder still declares the source with the digest `loaded`.
+    """
     try:
         declared = _digests(place, stamps_of(place))
     except RegistryError as error:

@@ -1,13 +1,12 @@
 """Where things are: every address is an environment variable, or comes from the running embedded stack.
 
 Nothing is resolved while definitions load; a missing address is an error of the run that needs it.
-The stack writes `$CDC_HOME/stack.json` (`{"environment": {NAME: value}, "keys": {address: file}}`); the environment wins
-over it. `keys` name the files that hold what the stack's own addresses ask for.
+The stack writes the state `{"environment": {NAME: value}, "keys": {address: file}}` into `$CDC_HOME/stack.json`; the
+environment wins over it. `keys` name the files that hold what the stack's own addresses ask for.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
+from cdc_assets.registry.durable_file import read_json
 from cdc_assets.registry.errors import LakeAddressError, MissingAddressError, MissingSecretError
 from cdc_assets.registry.references import EnvRef, SecretRef
 from spark.errors import LakePlaceError
@@ -283,7 +283,4 @@ def _stack_environment() -> dict[str, str]:
 
 
 def _stack() -> dict[str, dict[str, str]]:
-    try:
-        return dict(json.loads((home() / "stack.json").read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return {}
+    return dict(read_json(home() / "stack.json") or {})

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from cdc_assets.registry import settings
+from cdc_assets.registry.durable_file import replace_json
 from cdc_assets.stack.component import Component, Site
 from cdc_assets.stack.components.connect_worker import ConnectWorker
 from cdc_assets.stack.components.dagster_services import WEBSERVER, DagsterCode, DagsterDaemon, DagsterWebserver
@@ -21,7 +22,7 @@ from cdc_assets.stack.components.postgres_server import Postgres
 from cdc_assets.stack.components.spark_cluster import WORKERS, SparkMaster, SparkWorker
 from cdc_assets.stack.components.spark_connect_server import SparkConnect
 from cdc_assets.stack.declared_needs import buckets, java_modules_needed, jmx_sets, lake_sets, needing_drivers, plugins
-from cdc_assets.stack.home import Home, read_json, write_json
+from cdc_assets.stack.home import Home, read_json
 from cdc_assets.stack.loopback import assign, own_address
 from cdc_assets.stack.runtimes import SYSTEM, java, java_having
 from cdc_assets.stack.stack_errors import StackError
@@ -134,7 +135,7 @@ def choose(
         "external": external,
         "spark": chosen_spark,
     }
-    write_json(home.config, {**chosen, "jmx": site.jmx, "plugins": site.plugins, "buckets": site.buckets})
+    replace_json(home.config, {**chosen, "jmx": site.jmx, "plugins": site.plugins, "buckets": site.buckets})
     return site
 
 
@@ -159,7 +160,7 @@ def _refuse_connectors() -> None:
 def load(home: Home) -> Site:
     """The site as it was chosen."""
     config = read_json(home.config)
-    declared = tuple(config.get("plugins") or plugins()), config.get("buckets") or buckets()
+    declared = tuple(config["plugins"] or plugins()), config["buckets"] or buckets()
     kind = spark_of(home)
     return Site(
         home,
@@ -169,8 +170,8 @@ def load(home: Home) -> Site:
         *declared,
         logins=True,
         spark=kind,
-        jmx=config.get("jmx", False),
-        hosts=config.get("hosts", {}),
+        jmx=config["jmx"],
+        hosts=config["hosts"],
     )
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cdc_assets.stack.home import Home, read_json, write_json
+from cdc_assets.registry.durable_file import replace_json
+from cdc_assets.stack.home import Home, read_json
 
 WAITING, STARTING, HEALTHY, UNHEALTHY, BACKOFF, FAILED, STOPPING, STOPPED = (
     "waiting",
@@ -63,7 +64,7 @@ def write_state(home: Home, state: StackState) -> None:
     """Replace state.json, without waiting for the disk."""
     document = {"supervisor": state.supervisor, "components": [asdict(c) for c in state.components]}
     # Every second while things start: the loop that writes it must not wait for a busy disk.
-    write_json(home.state, document, durable=False)
+    replace_json(home.state, document, durable=False)
 
 
 def read_state(home: Home) -> StackState | None:
@@ -71,9 +72,7 @@ def read_state(home: Home) -> StackState | None:
     raw: dict[str, Any] = read_json(home.state)
     if not raw:
         return None
-    names = {field.name for field in fields(ComponentState)}
-    components = tuple(ComponentState(**{k: v for k, v in c.items() if k in names}) for c in raw["components"])
-    return StackState(raw["supervisor"], components)
+    return StackState(raw["supervisor"], tuple(ComponentState(**component) for component in raw["components"]))
 
 
 MAX_BYTES = 20 * 1024 * 1024

@@ -11,11 +11,12 @@ import signal
 from collections.abc import Collection, Mapping
 
 from cdc_assets.registry import settings
+from cdc_assets.registry.durable_file import replace_json
 from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.kinds import Kind, kind_of
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.source_declaration import BaseSource
-from cdc_assets.stack.home import Home, read_json, write_json
+from cdc_assets.stack.home import Home, read_json
 from cdc_assets.stack.own_converters import NULL_KEEPING_AVRO
 from cdc_assets.stack.stack_errors import StackError
 from spark.table.lake_location import store_place
@@ -113,7 +114,7 @@ def remember(home: Home, names: Collection[str]) -> None:
     kept = {name: value for name, value in before.items() if name not in names}
     now = kept | {name: value for name, value in places_to_remember(home).items() if name in names}
     if now != before:
-        write_json(home.stack, {**document, "environment": now})
+        replace_json(home.stack, {**document, "environment": now})
 
 
 def adopt_sources(home: Home, supervisor: int) -> None:
@@ -133,5 +134,5 @@ def adopt_sources(home: Home, supervisor: int) -> None:
         reason = f"a source backs up to GCS (bucket {needed['gcs'][0]}), and the stack runs without its endpoint"
         raise StackError("gcs", reason, "./cdc down, then ./cdc up; or name another one by STORAGE_EMULATOR_HOST")
     if any(set(names) - set(config.get("buckets", {}).get(kind, ())) for kind, names in needed.items()):
-        write_json(home.config, {**config, "buckets": {**config.get("buckets", {}), **needed}})
+        replace_json(home.config, {**config, "buckets": {**config.get("buckets", {}), **needed}})
         os.kill(supervisor, signal.SIGHUP)

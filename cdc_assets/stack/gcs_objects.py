@@ -108,14 +108,11 @@ class KeptObjects:
         self._content = root / ".content"
         self._content.mkdir(mode=0o700, exist_ok=True)
         self._lock = threading.Lock()
-        earlier = [path for path in root.iterdir() if path.is_dir() and path != self._content]
         self._database = sqlite3.connect(root / "objects.sqlite", check_same_thread=False, isolation_level=None)
         self._database.execute("PRAGMA journal_mode=WAL")
         self._database.executescript(_TABLES)
         for path in self._content.glob("draft-*"):
             path.unlink()
-        for folder in earlier:
-            self._adopt(folder)
 
     def buckets(self) -> list[str]:
         """The names of all, sorted."""
@@ -227,22 +224,3 @@ class KeptObjects:
     def _ask(self, query: str, *values: str) -> list[tuple[Any, ...]]:
         with self._lock:
             return self._database.execute(query, values).fetchall()
-
-    def _adopt(self, bucket: Path) -> None:
-        """Objects that an endpoint of an earlier version has laid down as files below a folder with the bucket's name."""
-        self._ask("INSERT INTO buckets VALUES (?) ON CONFLICT DO NOTHING", bucket.name)
-        folders = [path for path in sorted(bucket.rglob("*"), reverse=True) if path.is_dir() and not path.is_symlink()]
-        for path in sorted(bucket.rglob("*")):
-            if path.is_symlink() or not path.is_file():
-                continue
-            draft = self.draft()
-            with path.open("rb") as content:
-                while data := content.read(CHUNK):
-                    draft.write(data)
-            named = path.relative_to(bucket).as_posix()
-            self.keep(draft, bucket.name, named, conditions=Conditions(), content_type="application/octet-stream", metadata={})
-            path.unlink()
-        # What is no file stays, and is looked at again by the next start.
-        for folder in (*folders, bucket):
-            if not any(folder.iterdir()):
-                folder.rmdir()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import secrets
 import stat
@@ -22,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cdc_assets.registry import durable_file
 from cdc_assets.registry.durable_file import flush, replace_file
 from cdc_assets.stack.stack_errors import StackError
 
@@ -120,17 +120,13 @@ def write_private(file: Path, text: str, *, durable: bool = True) -> None:
     replace_file(file, text.encode(), durable=durable)
 
 
-def write_json(file: Path, value: Any, *, durable: bool = True) -> None:
-    """As `write_private`, as JSON."""
-    write_private(file, json.dumps(value, indent=2) + "\n", durable=durable)
-
-
 def read_json(file: Path) -> dict[str, Any]:
-    """A JSON file's object; empty where there is no file."""
-    try:
-        return dict(json.loads(file.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return {}
+    """The object in a state file; empty where there is no file.
+
+    Raises:
+        CdcAssetsError: the file has another format.
+    """
+    return dict(durable_file.read_json(file) or {})
 
 
 def write_once(file: Path, text: str) -> str:

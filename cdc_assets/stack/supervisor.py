@@ -21,11 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cdc_assets.registry import settings
+from cdc_assets.registry.durable_file import replace_json
 from cdc_assets.stack import component_plan, processes
 from cdc_assets.stack.component import Site, allocator_variables
 from cdc_assets.stack.component_state import FAILED, HEALTHY, StackState, open_log, read_state, rotate, tail, write_state
 from cdc_assets.stack.declared_needs import adopt_sources, lake_root, places_to_remember
-from cdc_assets.stack.home import Home, remove_short_folders, supervisor_pid, write_json
+from cdc_assets.stack.home import Home, remove_short_folders, supervisor_pid
 from cdc_assets.stack.jars import locked_jars
 from cdc_assets.stack.jars.locked_jars import Jar, read_lock, repository
 from cdc_assets.stack.lifecycle import Watched
@@ -257,7 +258,7 @@ class Supervisor:
         for watched in self.watched.values():
             environment.update(watched.component.addresses)
         keys = {address: str(file) for w in self.watched.values() for address, file in w.component.keys.items()}
-        write_json(home.stack, {"environment": {**environment, **self.site.external}, "keys": keys})
+        replace_json(home.stack, {"environment": {**environment, **self.site.external}, "keys": keys})
 
     async def _publish(self) -> None:
         while True:

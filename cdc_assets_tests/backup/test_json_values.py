@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cdc_assets.backup.json_lines import Lines, are_json_objects, arrow_lines, line_runs, row_lines
 from cdc_assets.backup.manifest import ManifestObject
 from cdc_assets.backup.object_layout import ObjectLayout
-from cdc_assets.recovery.stored_rows import read_rows
+from cdc_assets.recovery.stored_rows import parse_rows
 from cdc_assets.registry.errors import DamagedObjectError
 from cdc_assets_tests.backup.record_batches import ANY_DATA, as_batch
 
@@ -109,13 +109,13 @@ def test_only_json_is_and_each_by_itself(values: list[bytes | None]) -> None:
 def test_a_number_that_json_does_not_have(text: str, is_json: bool) -> None:
     value = f'{{"a":{text}}}'.encode()
     assert are_json_objects(pa.array([value, b'{"b":1}'], pa.binary())).tolist() == [is_json, True]
-    assert read_rows(lines_of([value]), item_of([value]), "json")["value"].to_pylist() == [value]
+    assert parse_rows(lines_of([value]), item_of([value]), "json")["value"].to_pylist() == [value]
 
 
 @given(st.lists(ANY, min_size=1, max_size=8))
 def test_the_bytes_come_back(values: list[bytes | None]) -> None:
     lines = lines_of(values)
-    assert read_rows(lines, item_of(values), "json")["value"].to_pylist() == values
+    assert parse_rows(lines, item_of(values), "json")["value"].to_pylist() == values
     told = are_json_objects(pa.array(values, pa.binary())).tolist()
     for value, is_json, line in zip(values, told, lines.decode().split("\n"), strict=False):
         read = json.loads(line)
@@ -138,7 +138,7 @@ def test_arrow_makes_the_same_lines(values: list[bytes | None]) -> None:
 
 def test_a_deep_value_is_text_or_json_and_no_crash() -> None:
     deep: list[bytes | None] = [b'{"a":' * depth + b"1" + b"}" * depth for depth in (10, 1000, 20_000)]
-    assert read_rows(lines_of(deep), item_of(deep), "json")["value"].to_pylist() == deep
+    assert parse_rows(lines_of(deep), item_of(deep), "json")["value"].to_pylist() == deep
 
 
 @pytest.mark.parametrize("size", [0, 6, 8, 1_000_000, -5])
@@ -146,12 +146,12 @@ def test_a_size_that_is_not_the_values_is_damage(size: int) -> None:
     values: list[bytes | None] = [b'{"a":1}', b'{"a":2}']
     lines = lines_of(values).replace(b'"size":7', b'"size":%d' % size, 1)
     with pytest.raises(DamagedObjectError, match="another size"):
-        read_rows(lines, item_of(values), "json")
+        parse_rows(lines, item_of(values), "json")
 
 
 def test_other_lines_than_records_are_damage() -> None:
     values: Any = [b'{"a":1}', b'{"a":2}']
     with pytest.raises(DamagedObjectError, match="no record each"):
-        read_rows(lines_of(values)[:-1], item_of(values), "json")
+        parse_rows(lines_of(values)[:-1], item_of(values), "json")
     with pytest.raises(DamagedObjectError, match="no record each"):
-        read_rows(b"\n" + lines_of(values), item_of(values), "json")
+        parse_rows(b"\n" + lines_of(values), item_of(values), "json")

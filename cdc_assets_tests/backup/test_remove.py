@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_assets.cli.cdc_command import app
-from cdc_assets.recovery import removed_data
+from cdc_assets.recovery import removal
 from cdc_assets.registry.errors import CdcAssetsError
 from cdc_assets_tests.support.servers.endpoints import SCHEMES, Endpoint
 from spark.table.write_lease import SPARK, hold
@@ -82,7 +82,7 @@ def test_the_objects_of_a_source_go_and_nothing_else(endpoint: Endpoint, tmp_pat
     root = f"{SCHEMES[endpoint.kind]}://cdc-backup/lakes/one"
     for name, value in {**endpoint.environment, "CDC_LAKE": root}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(removed_data, "_WAITS_SECONDS", 0.5)
+    monkeypatch.setattr(removal, "_WAITS_SECONDS", 0.5)
 
     def remove(*arguments: str) -> Any:
         return CliRunner().invoke(app, ["remove", "leaver", "--keep", KEPT, *arguments])

@@ -36,16 +36,11 @@ Caused by: com.github.shyiko.mysql.binlog.network.ServerException: Could not fin
         ),
         (
             "io.debezium.DebeziumException: The connector is trying to read change stream starting at SourceInfo [gtid=a:9], but "
-            "this is no longer available on the server. Reconfigure the connector to use a snapshot mode when needed.",
+            "this is no longer available on the server. Reconfigure the connector to use a snapshot mode when needed.\n"
+            "\tat io.debezium.connector.mysql.MySqlConnectorTask.start(MySqlConnectorTask.java:1)",
             "io.debezium.DebeziumException: The connector is trying to read change stream starting at SourceInfo [gtid=a:9], but "
             "this is no longer available on the server. Reconfigure the connector to use a snapshot mode when needed. The "
             "server's log does not go on where it was read. Mend: cdc repair source shop-capture",
-        ),
-        (
-            "io.debezium.DebeziumException: The db history topic is missing. You may attempt to recover it by reconfiguring the "
-            "connector to recovery.\n\tat Frame",
-            "Debezium has no definition of its tables that goes with its offset's GTID: another server id wrote it. Mend: cdc "
-            "repair model shop-capture, which writes them down again",
         ),
         ("org.example.Boom: no route\n\tat Frame", "org.example.Boom: no route"),
         ("a: b\nCaused by: b", "a: b"),

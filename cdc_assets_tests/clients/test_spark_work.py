@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from cdc_assets.cli.status import long_work
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.spark_sessions import SparkSessions
 from cdc_assets.clients.spark_work import note_work, overlong_work
+from cdc_assets.registry.durable_file import read_json, replace_json
 from spark.proof import bucket_sums as reconcile
 from spark.silver import fold_job as silver
 from spark.specs import Column, SilverSpec
@@ -54,14 +54,14 @@ def test_long_jobs_have_long_likes(home: Path) -> None:
     with note_work(silver.run, spec("t")):
         pass
     (file,) = (home / "run" / "spark-work" / "seconds").glob("*.json")
-    file.write_text(json.dumps([3.0, 120.0, 40.0]))
+    replace_json(file, [3.0, 120.0, 40.0])
     with note_work(silver.run, spec("t")):
         assert overlong_work(time.time() + 1190) == []
         (told,) = overlong_work(time.time() + 1210)
         assert told.endswith("its like took at most 120 s")
     with pytest.raises(ZeroDivisionError), note_work(silver.run, spec("t")):
         raise ZeroDivisionError
-    assert json.loads(file.read_text()) == [3.0, 120.0, 40.0]
+    assert read_json(file) == [3.0, 120.0, 40.0]
 
 
 def test_of_many_tables_some_are_named() -> None:
@@ -83,7 +83,7 @@ def test_files_of_a_killed_process_go(home: Path) -> None:
 
 def test_status_and_preflight_tell_it_with_the_command(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = "sc://localhost:1"
-    (home / "stack.json").write_text(json.dumps({"environment": {"CDC_SPARK_REMOTE": place}, "keys": {place: "key"}}))
+    replace_json(home / "stack.json", {"environment": {"CDC_SPARK_REMOTE": place}, "keys": {place: "key"}})
     assert (long_work(), inspect_spark(Platform())) == ([], None)
     with note_work(reconcile.digest, spec("public.shapes")):
         now = time.time()

@@ -11,7 +11,7 @@ from deltalake import write_deltalake
 from cdc_assets.recovery.drill import compare_tables
 from cdc_assets_tests.support.given_names import whole_names
 from spark.silver.column_ledger import is_own_name
-from spark.silver.newest_event import POSITION, newest_rows_in_arrow
+from spark.silver.row_fold import POSITION, newest_rows
 from spark.silver.task_merge import _match
 
 KEYS = [("row", "change"), ("rank", "row"), ("rank_max", "change"), ("n", "rank")]
@@ -38,7 +38,7 @@ def test_the_newest_change_of_each_key_is_taken(keys: tuple[str, ...]) -> None:
     for row in changes.to_pylist():
         key = tuple(row[name] for name in keys)
         newest[key] = max(newest.get(key, ""), row[POSITION])
-    found = newest_rows_in_arrow(changes, keys).to_pylist()
+    found = newest_rows(changes, keys).to_pylist()
     assert {tuple(row[name] for name in keys): row[POSITION] for row in found} == newest
     assert len(found) == len(newest)
 

@@ -200,7 +200,7 @@ def test_no_secret_is_in_any_log_or_rest_answer(lakehouse: Lakehouse) -> None:
 
 
 def test_nothing_that_the_chain_has_written_is_readable_by_others(lakehouse: Lakehouse) -> None:
-    supervisor = json.loads((lakehouse.home / "state.json").read_text())["supervisor"]
+    supervisor = json.loads((lakehouse.home / "state.json").read_text())["state"]["supervisor"]
     assert list(lakehouse.silver("world", "city").glob("**/*.parquet"))
     assert open_to_others(lakehouse.home, [supervisor]) == []
 

@@ -78,7 +78,7 @@ def depot(request: pytest.FixtureRequest, lakehouse: Lakehouse, foreign_python: 
     """A project with the source depot, or of the name that a test gives, whose table is in the database of world."""
     name = getattr(request, "param", "depot")
     places = {f"CDC_{name}": lakehouse.addresses[f"CDC_{name}"] for name in _GIVEN}
-    keys = json.loads((lakehouse.home / "stack.json").read_text())["keys"]
+    keys = json.loads((lakehouse.home / "stack.json").read_text())["state"]["keys"]
     files = {f"CDC_{name}": keys[places[f"CDC_{address}"]] for name, address in _KEYS.items()}
     secret = (lakehouse.home / "secrets" / "world_db_password").read_text().strip()
     project = create_project(

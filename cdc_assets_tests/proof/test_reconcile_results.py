@@ -21,6 +21,7 @@ from cdc_assets.proof import comparison_at_cut as exact
 from cdc_assets.proof.compared_slices import MOST_OPEN, advance_cursors, share_at, with_earlier
 from cdc_assets.proof.comparison_at_cut import ComparisonScope
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, RowDifference, TableResult, Veil
+from cdc_assets.registry.durable_file import read_json, replace_json
 from cdc_assets.registry.source_declaration import Source
 from spark.proof.key_order import KeyRange, TwoRanges
 from spark.proof.row_text import RowText
@@ -170,7 +171,7 @@ def test_a_difference_stays_red_until_it_is_mended(monkeypatch: pytest.MonkeyPat
     assert run(first, {others[-1]: DIFFERENT}).earlier
     assert run(first, {}).verdict == EQUAL
     assert run(others[-1], {}).verdict == EQUAL
-    assert (tmp_path / "reconciliation" / "s.differing.json").read_text() == "{}"
+    assert read_json(tmp_path / "reconciliation" / "s.differing.json") == {}
 
 
 def test_a_part_of_another_key_is_forgotten_and_few_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -187,7 +188,7 @@ def test_a_part_of_another_key_is_forgotten_and_few_are_kept(monkeypatch: pytest
     with_earlier("s", {"t": parts[0]}, {"t": compare("t", parts[0])}, compare)
     whole = {"t": TableResult("s/t", EQUAL)}
     assert with_earlier("s", {}, whole, compare) == whole
-    (tmp_path / "reconciliation" / "s.differing.json").write_text('{"t": [{"what": 1}]}')
+    replace_json(tmp_path / "reconciliation" / "s.differing.json", {"t": [{"what": 1}]})
     assert with_earlier("s", {"t": parts[0]}, whole, compare) == whole
 
 

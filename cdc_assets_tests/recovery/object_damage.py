@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 
@@ -15,10 +16,12 @@ def cut_short(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-9])
 
 
-def name_without_digest(root: Path) -> None:
-    """Each table's newest manifest is named as an earlier release has named it: whatever it says."""
+def name_as_it_is(root: Path) -> None:
+    """Each table's newest manifest is named by the digest that it has now, whoever wrote it."""
     for file in root.glob("shop/*/_newest"):
-        file.write_text(file.read_text().partition(" ")[0])
+        name = file.read_text().partition(" ")[0]
+        manifest = (file.parent / "_manifests" / name).read_bytes()
+        file.write_text(f"{name} {hashlib.sha256(manifest).hexdigest()}")
 
 
 def newest_manifest(root: Path) -> Path:

@@ -34,7 +34,7 @@ def test_a_whole_backup(backed_up: Path) -> None:
 
 
 def a_part(root: Path) -> Path:
-    return next((root / "shop/platform-state/parts").iterdir())
+    return next((root / "shop/platform-state/sections").iterdir())
 
 
 def an_entry(root: Path) -> Path:

@@ -117,7 +117,7 @@ def test_the_history_has_a_ledger_of_its_own(made: Shop, monkeypatch: pytest.Mon
     """It began after the drop: silver's ledger tells of it, and its own of nothing."""
     made.silver("drop")
     assert made.back_up() == (True, ledger("drop").to_text(), "")
-    assert made.given(monkeypatch) == [{PROPERTY: ledger("drop").to_text()}], "a backup of an earlier release"
+    assert made.given(monkeypatch) == [{PROPERTY: ledger("drop").to_text()}], "a backup without a history"
     made.history()
     written, _, history = made.back_up()
     assert (written, json.loads(history)) == (True, {PROPERTY: ledger().to_text(), TRACKED: '["gone"]'})

@@ -59,7 +59,7 @@ class Shop:
     def entry(self, table: str) -> CutEntry:
         found = DeltaTable(self.path(table))
         rows = found.to_pyarrow_table().num_rows
-        topics = {f"core.shop.public.{table}": {"id": "t", "epoch": 0, "ends": {"0": rows}}}
+        topics = {f"core.shop.public.{table}": {"id": "t", "epoch": 0, "ends": {"0": rows}, "records": rows}}
         place = f"silver/shop/{table}"
         return CutEntry("silver", table, place, found.version(), str(found.metadata().id), rows, 0, topics)
 
@@ -256,3 +256,14 @@ def test_no_cut_while_a_table_is_read_or_another_is_made(shop: Shop, monkeypatch
         done = CliRunner().invoke(app, ["cut", "make", "shop"])
     assert done.exit_code == 2
     assert "cut/shop/all is held by process" in done.stderr
+
+
+def test_a_table_of_cuts_of_another_format_is_refused(shop: Shop) -> None:
+    shop.keep(timedelta(hours=1))
+    path = names.cuts_path(shop.lake, shop.source)
+    DeltaTable(path).alter.set_table_properties({"cdc.cuts": "2"}, raise_if_not_exists=False)
+    refused = f"{path} is a table of cuts of format 2, this cdc reads 1: read it with the cdc that wrote it"
+    with pytest.raises(CutError, match=refused):
+        read_cuts(shop.lake, shop.source)
+    with pytest.raises(CutError, match=refused):
+        shop.keep()

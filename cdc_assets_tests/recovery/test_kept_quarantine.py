@@ -29,7 +29,7 @@ from spark.table.commit_metadata import Folded, silver_metadata
 from spark.table.topic_commits import CommittedTopic
 from spark.table.write_lease import lend_to_task
 from spark.upkeep.maintenance_spec import MaintenanceSpec
-from spark.upkeep.table_maintenance import maintain, plan
+from spark.upkeep.table_maintenance import maintain, plan_table
 
 SOURCE = """
 source: shop
@@ -114,7 +114,7 @@ def test_what_was_redriven_long_ago_goes_as_the_dry_run_says(shop: Shop) -> None
     assert shop.rows() == {offset: before[offset] for offset in STAY}
     assert silver_committed(shop.silver) == folded
     version = DeltaTable(shop.path).version()
-    assert (plan(shop.spec).rows, maintain(shop.spec).rows_removed) == (0, 0)
+    assert (plan_table(shop.spec).rows, maintain(shop.spec).rows_removed) == (0, 0)
     assert DeltaTable(shop.path).version() == version
     # Silver has another version since: what was to be folded then is.
     shop.fold(shop.silver)
@@ -135,7 +135,7 @@ def test_a_history_has_heeded_what_goes(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_without_a_word_all_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shop = Shop(tmp_path, declare_source(tmp_path, monkeypatch, SOURCE.replace("30d", "null"), Source))
-    assert (plan(shop.spec).rows, maintain(shop.spec).rows_removed) == (0, 0)
+    assert (plan_table(shop.spec).rows, maintain(shop.spec).rows_removed) == (0, 0)
     assert sorted(shop.rows()) == ALL
 
 

@@ -21,7 +21,7 @@ from spark.proof.ledger_contract import fold_ledger
 from spark.table.commit_history import fold_history
 from spark.table.snapshot import read_live_table
 from spark.upkeep.row_retention import OldWindows, remove_old_windows
-from spark.upkeep.table_maintenance import maintain, plan
+from spark.upkeep.table_maintenance import maintain, plan_table
 
 SOURCE = """
 source: shop
@@ -44,13 +44,13 @@ def test_old_windows_go_and_those_out_of_balance_stay(tmp_path: Path, monkeypatc
     append(path, [window(now - days * DAY) for days in ages[3:]])
     before = ledger_counted(path)
     [of_ledger] = tables_in_lake(lake, source)
-    assert plan(of_ledger.spec).rows == 2
+    assert plan_table(of_ledger.spec).rows == 2
     assert maintain(of_ledger.spec).rows_removed == 2
     assert begins(lake, source) == [now - days * DAY for days in (60, 39, 1)]
     assert ledger_counted(path) == before
     # Once a day at most: files are written anew for it.
     [again] = tables_in_lake(lake, source)
-    assert (plan(again.spec).rows, maintain(again.spec).rows_removed) == (0, 0)
+    assert (plan_table(again.spec).rows, maintain(again.spec).rows_removed) == (0, 0)
 
 
 def test_without_a_word_all_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

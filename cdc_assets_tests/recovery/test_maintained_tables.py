@@ -26,7 +26,7 @@ from cdc_assets_tests.recovery.shop_logs import SOURCE, Shop
 from cdc_assets_tests.support.declared import declare_source
 from spark.errors import LakePlaceError
 from spark.upkeep.maintenance_spec import MaintenanceSpec
-from spark.upkeep.table_maintenance import plan
+from spark.upkeep.table_maintenance import plan_table
 
 
 @pytest.fixture
@@ -122,8 +122,8 @@ def test_a_table_that_cannot_be_read_stops_no_other(shop: Shop) -> None:
 
 def test_a_table_elsewhere_is_told(tmp_path: Path) -> None:
     with pytest.raises(LakePlaceError, match="abfss://lake/bronze/shop"):
-        plan(MaintenanceSpec("abfss://lake/bronze/shop"))
-    found = plan(MaintenanceSpec(str(tmp_path)))
+        plan_table(MaintenanceSpec("abfss://lake/bronze/shop"))
+    found = plan_table(MaintenanceSpec(str(tmp_path)))
     assert what_is_behind(found) == ["the table's log does not begin here"]
 
 

@@ -31,7 +31,7 @@ def test_an_epoch_that_ended_long_ago_goes(history: EpochHistory, ask: Ask) -> N
     before = {item.key: item.size for item in history.store.list("shop/orders/")}
     found = history.expire()
     assert found.base is not None
-    assert (found.base.epoch, found.base.records_total, found.held) == (1, 1000, "")
+    assert (found.base.epoch, found.base.records_total, found.reason) == (1, 1000, "")
     assert found.base.earliest == "2026-12-31T13:00:00+00:00", "the hour of the last record of the reading is over then"
     after = keys(history.store)
     assert {*before} - {*after} == {*found.keys}
@@ -58,15 +58,15 @@ def test_a_reading_that_is_not_whole_in_the_backup_holds_all(history: EpochHisto
     history.back_up()
     history.day = 200
     before = keys(history.store)
-    assert history.find(note=False).held == "the reading that epoch 1 begins with is not whole in the backup yet"
+    assert history.find(note=False).reason == "the reading that epoch 1 begins with is not whole in the backup yet"
     assert keys(history.store) == before, "what is only asked for is not noted"
     assert history.expire().base is None
     history.send(0, 10)
     history.append()
-    assert history.expire().held.startswith("the reading that epoch 1"), "bronze has it, and the backup has not"
+    assert history.expire().reason.startswith("the reading that epoch 1"), "bronze has it, and the backup has not"
     history.back_up()
     assert {*before} < {*keys(history.store)}
-    assert history.expire().held.startswith("what stands before the end of epoch 1's reading has records up to")
+    assert history.expire().reason.startswith("what stands before the end of epoch 1's reading has records up to")
     history.day = 240
     found = history.expire()
     assert found.base is not None
@@ -80,10 +80,10 @@ def test_an_epoch_that_has_begun_holds_those_before_it(history: EpochHistory) ->
     history.append()
     before = keys(history.store)
     told = "the backup has records up to epoch 1, and epoch 2 has begun"
-    assert history.expire().held.startswith(told), "in bronze"
+    assert history.expire().reason.startswith(told), "in bronze"
     history.back_up()
     history.day = 300
-    assert history.expire().held.startswith(told), "it has no record, and nobody knows whether it will"
+    assert history.expire().reason.startswith(told), "it has no record, and nobody knows whether it will"
     assert {*before} <= {*keys(history.store)}
     history.send(1, 5)
     history.append()
@@ -97,9 +97,9 @@ def test_the_time_counts_from_the_end_of_the_reading(history: EpochHistory, keep
     grow(history)
     found = history.expire(keep=timedelta(days=keep))
     assert (found.base.epoch if found.base else None) == epoch
-    assert (found.held == "") is (epoch is not None)
+    assert (found.reason == "") is (epoch is not None)
     if epoch is None:
-        assert found.held == "what stands before the end of epoch 1's reading has records up to 2026-12-31 13:00"
+        assert found.reason == "what stands before the end of epoch 1's reading has records up to 2026-12-31 13:00"
 
 
 def test_offsets_of_markers_alone_hold_nothing(history: EpochHistory) -> None:
@@ -144,7 +144,7 @@ def test_a_topic_that_bronze_does_not_know_tells_nothing(history: EpochHistory) 
     history.back_up()
     history.day = 100
     history.original.topic_id = "of somebody else"
-    assert history.expire().held.startswith("the lake's topic is gone, or another one")
+    assert history.expire().reason.startswith("the lake's topic is gone, or another one")
     assert reading_key("shop", "orders", 1) not in keys(history.store)
 
 
@@ -155,7 +155,7 @@ def test_what_would_stay_is_verified_first(original: Original, store: ObjectStor
     data = victim.read_bytes()
     victim.write_bytes(data[:-9])
     before = keys(store)
-    assert f"{victim.relative_to(root)} has" in history.expire().held
+    assert f"{victim.relative_to(root)} has" in history.expire().reason
     assert keys(store) == before
     victim.write_bytes(data)
     next(root.rglob("*orders+0+0+*.gz")).unlink()

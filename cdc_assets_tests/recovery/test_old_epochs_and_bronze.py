@@ -30,7 +30,7 @@ def test_bronze_goes_first(history: EpochHistory, shop: Source) -> None:
     grow(history)
     before = keys(history.store)
     found = history.expire(**given(history))
-    assert (found.base, found.held) == (
+    assert (found.base, found.reason) == (
         None,
         "bronze has not given all of the first 1000 records to the backup yet (bronze.keep)",
     )

@@ -89,7 +89,7 @@ def test_what_is_foreign_stays_and_is_named(original: Original, store: ObjectSto
     foreign = ["shop/orders/dt=2026-01-01/hr=01/other+0+0+00000000000000000000.json.gz", "shop/orders/_manifests/note.txt"]
     for key in foreign:
         store.put(key, b"who am I")
-    assert all(key in history.expire().held for key in foreign)
+    assert all(key in history.expire().reason for key in foreign)
     for key in foreign:
         store.delete(key)
     history.expire()

@@ -26,7 +26,7 @@ from cdc_assets.recovery import old_bronze_records
 from cdc_assets.recovery.maintenance import maintain_source, plan_source
 from cdc_assets.recovery.old_bronze_records import find_old_records
 from cdc_assets.recovery.past_records import STAYS_SECONDS, bring_back, remove_past
-from cdc_assets.recovery.removed_data import remove_backup
+from cdc_assets.recovery.removal import remove_backup
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import BackupError, RemovalError, RestoreError
 from cdc_assets.registry.source_declaration import Source

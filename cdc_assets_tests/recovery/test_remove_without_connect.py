@@ -102,7 +102,7 @@ def test_nothing_goes_before_the_words_that_say_that_connect_is_gone(server: Own
     all_of_it = left(server)
     assert all_of_it == ["cdc_assets", "cdc_orphan", "cdc_orphan", "signal_orphan", "witness_orphan"]
     assert "--keep connector,mirror" in remove(declared, "--yes", code=1)
-    assert "there is no such part of a source" in remove(declared, "--keep", "everything", code=2)
+    assert "a source has nothing of that name" in remove(declared, "--keep", "everything", code=2)
     assert "--yes" in remove(declared, *KEPT, code=2)
     remove(declared, *KEPT, "--dry-run")
     assert left(server) == all_of_it

@@ -17,7 +17,7 @@ from cdc_assets.recovery.restored_bronze import plan_bronze, restore_bronze
 from cdc_assets.recovery.stored_rows import unpack
 from cdc_assets.registry.errors import DamagedObjectError
 from cdc_assets_tests.recovery.conftest import Ask
-from cdc_assets_tests.recovery.object_damage import cut_short, flip, name_without_digest, newest_manifest, second_object
+from cdc_assets_tests.recovery.object_damage import cut_short, flip, name_as_it_is, newest_manifest, second_object
 from cdc_assets_tests.recovery.original import TABLES, Original, assert_same, fill, held, quietly, states
 
 DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
@@ -116,7 +116,7 @@ def test_a_manifest_that_names_what_is_not_of_its_table(backed_up: ObjectStore, 
     key = key.format(name=told["objects"][0]["key"].rsplit("/", 1)[-1])
     told["objects"][0]["key"] = key
     manifest.write_text(json.dumps(told))
-    name_without_digest(root)
+    name_as_it_is(root)
     orders = restore_bronze(ask(backed_up), quietly)[0]
     assert orders.outcome == DAMAGED
     assert orders.damage[0].startswith(f"{key} is none of shop/orders: shop/orders/_manifests/")
@@ -132,7 +132,7 @@ def test_another_object_with_its_own_digest(backed_up: ObjectStore, ask: Ask, ro
     (root / item["key"]).write_bytes(data)
     item |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     manifest.write_text(json.dumps(told))
-    name_without_digest(root)
+    name_as_it_is(root)
     (said,) = restore_bronze(ask(backed_up), quietly)[0].damage
     assert "(partitions: [7]); its manifest says" in said
 

@@ -239,7 +239,7 @@ def test_columns_that_the_source_has_dropped_come_back(chain: SmallChain, store:
     live, made = (_versions(names.history_path(root, chain.source, coin)) for root in roots)
     assert [{**row, "worth": None} for row in made] == [{**row, "worth": None} for row in live]  # `price` has its values
     assert {row["minted"] for row in made if row["id"] == 2} != {None}
-    # A backup of an earlier release has silver's ledger alone.
+    # A backup from before the history was folded has silver's ledger alone.
     store.delete(f"{source.name}/coin/_history_columns")
     assert drill_source(Chain(chain.platform, source), quietly).is_equal
     for table in ("note", "coin"):

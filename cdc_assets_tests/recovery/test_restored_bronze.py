@@ -31,7 +31,7 @@ def test_rows_and_commits_are_the_same(any_store: ObjectStore, original: Origina
         ("customers", RESTORED, 1200, ()),
     ]
     assert_same(original, request.path, *TABLES)
-    assert said[-1] == "customers: 1200 records, 1 of 1 part"
+    assert said[-1] == "customers: 1200 records, 1 of 1 row group"
     assert [each.outcome for each in restore_bronze(request, quietly)] == [THERE, THERE]
 
 

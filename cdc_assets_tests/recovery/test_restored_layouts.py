@@ -125,15 +125,6 @@ def test_a_batch_that_was_begun_keeps_its_layout(
     assert_same(original, request.path, "orders")
 
 
-def test_the_default_layout_is_read_by_earlier_versions() -> None:
-    plan = BatchPlan("shop", "orders", "t", "id", 0, {0: (0, 5)}, 1, True)
-    assert json.loads(plan.to_bytes())["cdc_assets"] == 3
-    assert "layout" not in json.loads(plan.to_bytes())
-    other = BatchPlan("shop", "orders", "t", "id", 0, {0: (0, 5)}, 1, True, layout=SINKS)
-    assert json.loads(other.to_bytes())["cdc_assets"] == 4
-    assert BatchPlan.from_bytes(other.to_bytes(), key="k") == other
-
-
 @pytest.mark.parametrize("layout", [{"hours": "../{yyyy}{MM}{dd}{HH}"}, {"values": "xml"}, {"other": 1}, []])
 def test_a_plan_of_an_impossible_layout_is_refused(layout: object) -> None:
     plan = BatchPlan("shop", "orders", "t", "id", 0, {0: (0, 5)}, 1, True, layout=SINKS)

@@ -102,6 +102,15 @@ def test_what_is_wrong_is_said_in_plain_words(tmp_path: Path) -> None:
     ]
 
 
+def test_a_path_is_of_the_file_alone(tmp_path: Path) -> None:
+    """Not of pydantic's names for the members of a union, such as `function-after[check(), str]`."""
+    file = write(tmp_path, GOOD.replace("{env: SHOP_HOST}", "{env: lower}"))
+    assert findings(file) == [
+        "FILE:5: database.host: must be a text",
+        "FILE:5: database.host.env: is not written as it must be: ^[A-Z][A-Z0-9_]*$, got 'lower'",
+    ]
+
+
 def test_a_password_in_clear_is_refused(tmp_path: Path) -> None:
     (finding,) = findings(write(tmp_path, GOOD.replace("{secret: shop_password}", "hunter2")))
     assert finding.startswith("FILE:8: database.password:")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
@@ -11,8 +10,8 @@ import pytest
 
 from cdc_assets.deploy.otlp_traces import traces_endpoint
 from cdc_assets.registry import settings
-from cdc_assets.registry.durable_file import replace_json
-from cdc_assets.registry.errors import LakeAddressError, MissingAddressError, MissingSecretError
+from cdc_assets.registry.durable_file import read_json, replace_json
+from cdc_assets.registry.errors import CdcAssetsError, LakeAddressError, MissingAddressError, MissingSecretError
 from cdc_assets.registry.references import EnvRef, SecretRef
 from cdc_assets.stack.declared_needs import places_to_remember
 from cdc_assets.stack.home import Home
@@ -26,7 +25,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_environment_wins_over_the_stack(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (home / "stack.json").write_text(json.dumps({"environment": {"CDC_CORE_BOOTSTRAP": "stack:1"}}))
+    replace_json(home / "stack.json", {"environment": {"CDC_CORE_BOOTSTRAP": "stack:1"}})
     assert settings.address("CDC_CORE_BOOTSTRAP") == "stack:1"
     monkeypatch.setenv("CDC_CORE_BOOTSTRAP", "mine:2")
     assert settings.address("CDC_CORE_BOOTSTRAP") == "mine:2"
@@ -34,7 +33,7 @@ def test_the_environment_wins_over_the_stack(home: Path, monkeypatch: pytest.Mon
 
 def test_the_embedded_s3_brings_its_own_credentials(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "embedded"}
-    (home / "stack.json").write_text(json.dumps({"environment": environment}))
+    replace_json(home / "stack.json", {"environment": environment})
     for name in environment:
         monkeypatch.setenv(name, "the user's")  # so that it is put back afterwards
     settings.export_stack_environment()
@@ -83,7 +82,7 @@ def test_a_secret_comes_from_its_variable_or_its_file(home: Path, monkeypatch: p
 def test_a_key_of_the_stack_goes_to_no_other_address(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "token").write_text("the stack's\n")
     (home / "mine").write_text("mine")
-    (home / "stack.json").write_text(json.dumps({"environment": {}, "keys": {"sc://localhost:1": str(home / "token")}}))
+    replace_json(home / "stack.json", {"environment": {}, "keys": {"sc://localhost:1": str(home / "token")}})
     assert settings.key("sc://localhost:1", "CDC_SPARK_TOKEN_FILE") == "the stack's"
     assert settings.key("sc://spark.example:1", "CDC_SPARK_TOKEN_FILE") == ""
     monkeypatch.setenv("CDC_SPARK_TOKEN_FILE", str(home / "mine"))
@@ -96,7 +95,7 @@ def test_a_key_of_the_stack_goes_to_no_other_address(home: Path, monkeypatch: py
 def test_the_stacks_login_to_kafka_goes_to_no_other_cluster(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = str(home / "private" / "kafka_login")
     environment = {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1", "CDC_CORE_LOGIN": own}
-    (home / "stack.json").write_text(json.dumps({"environment": environment, "keys": {"127.0.0.1:1": own}}))
+    replace_json(home / "stack.json", {"environment": environment, "keys": {"127.0.0.1:1": own}})
     for name in ("CDC_CORE_BOOTSTRAP", "CDC_CORE_LOGIN", "CDC_LAKE_BOOTSTRAP", "CDC_LAKE_LOGIN"):
         monkeypatch.delenv(name, raising=False)
     assert settings.login("core") == settings.login("core", "127.0.0.1:1") == own
@@ -119,6 +118,17 @@ def test_folders_of_small_state_are_private_however_deep(home: Path) -> None:
     assert [path.stat().st_mode & 0o077 for path in made] == [0] * 4
 
 
+def test_state_of_another_format_is_refused(home: Path) -> None:
+    file = home / "onboarding" / "shop.json"
+    assert read_json(file) is None
+    replace_json(file, {"running": None})
+    assert read_json(file) == {"running": None}
+    for text, number in (('{"cdc_assets": 2, "state": {}}', "2"), ("{}", "none"), ("[]", "none")):
+        file.write_text(text)
+        with pytest.raises(CdcAssetsError, match=f"{file} is state of format {number}, this cdc reads 1: read it with the cdc"):
+            read_json(file)
+
+
 @pytest.mark.parametrize(
     "root", ["gcs://bucket/lake", "s3://bucket/lake", "abfss://c@a.dfs.core.windows.net/x", "hdfs://n/x", "s3a://"]
 )
@@ -131,7 +141,7 @@ def test_a_lake_that_would_half_work_is_refused(root: str, monkeypatch: pytest.M
 def test_a_lake_in_a_store_is_reached_with_the_stacks_keys(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "embedded", "CDC_DAGSTER_URL": "http://d"}
     environment["STORAGE_EMULATOR_HOST"] = "http://127.0.0.1:2"
-    (home / "stack.json").write_text(json.dumps({"environment": environment}))
+    replace_json(home / "stack.json", {"environment": environment})
     for name in environment:
         monkeypatch.setenv(name, "x")  # so that it is put back afterwards
         monkeypatch.delenv(name)
@@ -153,7 +163,7 @@ def test_the_stack_remembers_where_its_alerts_go_until_none_are_named(home: Path
     monkeypatch.setenv("CDC_ALERTS", "alerts.yaml")
     told = places_to_remember(Home(home))
     assert told["CDC_ALERTS"] == str(home / "alerts.yaml")
-    (home / "stack.json").write_text(json.dumps({"environment": told}))
+    replace_json(home / "stack.json", {"environment": told})
     monkeypatch.delenv("CDC_ALERTS")
     assert places_to_remember(Home(home)) == told
     assert settings.lookup("CDC_ALERTS") == str(home / "alerts.yaml")
@@ -167,7 +177,7 @@ def test_the_stack_remembers_a_collector_of_traces_but_not_its_key(home: Path, m
     told = places_to_remember(Home(home))
     assert told["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector:4318"
     assert "s3cr3t" not in str(told)
-    (home / "stack.json").write_text(json.dumps({"environment": told}))
+    replace_json(home / "stack.json", {"environment": told})
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT")
     assert traces_endpoint() == "http://collector:4318/v1/traces"
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")

@@ -149,6 +149,8 @@ def test_a_kind_that_met_no_server_is_called_experimental_wherever_it_is_met(
     assert experimental_warnings(sources) == {"erp": said}
     (tmp_path / "source.yaml").write_text(ORACLE)
     monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
+    # `up --no-examples` leaves a folder there, which would take the examples away from other tests.
+    monkeypatch.setenv("CDC_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("CDC_SECRET_ERP", "hidden")
     without_clusters(monkeypatch)
     monkeypatch.setitem(sys.modules, "oracledb", None)

@@ -1,4 +1,4 @@
-"""The GCS endpoint itself: what an earlier version has laid down, conditions, pages, and Google's own client as the judge."""
+"""The GCS endpoint itself: conditions, pages, and Google's own client as the judge."""
 
 from __future__ import annotations
 
@@ -10,18 +10,6 @@ import pytest
 
 from cdc_assets.stack.gcs_objects import Conditions, KeptObjects, RefusedError
 from cdc_assets_tests.support.servers.endpoints import Endpoint
-
-
-def test_objects_of_an_earlier_version_are_taken_over(tmp_path: Path) -> None:
-    (tmp_path / "cdc-backup" / "lake" / "dt=2026 x").mkdir(parents=True)
-    (tmp_path / "cdc-backup" / "lake" / "dt=2026 x" / "a+é").write_bytes(b"kept")
-    (tmp_path / "cdc-backup.bucketMetadata").write_text("{}")
-    for _ in range(2):
-        folder = KeptObjects(tmp_path)
-        assert folder.buckets() == ["cdc-backup"]
-        found = folder.find("cdc-backup", "lake/dt=2026 x/a+é")
-        assert folder.open(found).read() == b"kept"
-    assert not (tmp_path / "cdc-backup").exists()
 
 
 def test_a_name_is_no_path(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cdc_assets.registry.durable_file import replace_json
 from cdc_assets.stack.component_plan import choose, components, external_addresses, load
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.loopback import assign, own_address, reserve
@@ -143,9 +144,9 @@ def test_the_folder_of_passwords_on_a_connect_of_the_users_is_remembered(tmp_pat
 
 def test_our_own_addresses_in_the_shell_are_not_the_users(tmp_path: Path) -> None:
     home = Home(tmp_path / "home").create()
-    home.stack.write_text('{"environment": {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1"}}', encoding="utf-8")
+    replace_json(home.stack, {"environment": {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1"}})
     assert external_addresses(home, {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1"}) == {}
     assert external_addresses(home, {"CDC_CORE_BOOTSTRAP": "other:1"}) == {"CDC_CORE_BOOTSTRAP": "other:1"}
     # What the user gave at the last start is in stack.json as well, and stays the user's.
-    home.config.write_text('{"external": {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1"}}', encoding="utf-8")
+    replace_json(home.config, {"external": {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1"}})
     assert external_addresses(home, {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1"}) == {"CDC_CORE_BOOTSTRAP": "127.0.0.1:1"}

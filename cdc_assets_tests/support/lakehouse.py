@@ -173,7 +173,7 @@ class Lakehouse:
     @property
     def addresses(self) -> dict[str, str]:
         """What `stack.json` tells clients."""
-        environment: dict[str, str] = json.loads((self.home / "stack.json").read_text())["environment"]
+        environment: dict[str, str] = json.loads((self.home / "stack.json").read_text())["state"]["environment"]
         return environment
 
     def private(self, name: str) -> str:

@@ -189,8 +189,8 @@ def _write(
     writer = rows.write.format("delta").mode("append")
     writer = writer.option("userMetadata", bronze_metadata(spec.operation_id, committed, shares))
     writer = writer.option("txnAppId", APPEND_APP).option("txnVersion", committed.turn)
-    # A log that was begun without the column `epoch` gets it.
-    writer = writer.options(**TABLE_PROPERTIES) if committed.version < 0 else writer.option("mergeSchema", "true")
+    if committed.version < 0:
+        writer = writer.options(**TABLE_PROPERTIES)
     writer.save(spec.path)
     return commit_of(session, spec.path, spec.operation_id, rows=records).version
 

@@ -23,24 +23,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.errors import BronzeExpiredError, LeftToSparkError, quantity
-from spark.events.arrow_records import bronze_schema, keep_rows
-from spark.events.positions import EPOCH_WIDTH
+from spark.events.arrow_records import bronze_schema, keep_rows, leave_first
 from spark.events.record_readers import connector, envelope
 from spark.specs import SilverSpec
 from spark.table.commit_history import fold_history, read_property
 from spark.table.commit_metadata import Committed, Folded, fold
 from spark.table.log_reader import commit_file
 from spark.table.needed_versions import FLOOR, KIND, Floor, parse_floors
+from spark.table.snapshot import read_live_table
 from spark.table.spark_plans import any_of
-from spark.table.table_folder import open_folder
-
-
-def row_epoch(rows: DataFrame) -> Expression:
-    """The epoch of each row of bronze: its own word, else that of its position; null where it has neither, as a tombstone of a
-    log that was begun without the column.
-    """
-    of_position = sf.conv(sf.substring(sf.col("position"), 1, EPOCH_WIDTH), 16, 10).cast("int")
-    return sf.coalesce(sf.col("epoch"), of_position) if "epoch" in rows.columns else of_position
+from spark.table.table_folder import LakeFolder, open_folder
 
 
 def rows_in_log(session: SparkSession, spec: SilverSpec, version: int) -> DataFrame:
@@ -60,9 +52,8 @@ def table_floors(session: SparkSession, spec: SilverSpec) -> dict[str, Floor]:
 
 
 def highest_gone(session: SparkSession, spec: SilverSpec) -> str | None:
-    """The highest position of the table that is gone; None where nothing is, or nobody knows."""
-    highest = [floor.highest for floor in table_floors(session, spec).values()]
-    return max(highest) if highest and all(highest) else None
+    """The highest position of the table that is gone; None where nothing is."""
+    return max((floor.highest for floor in table_floors(session, spec).values()), default=None)
 
 
 def all_rows(session: SparkSession, spec: SilverSpec, version: int) -> DataFrame:
@@ -179,7 +170,7 @@ def new_events(session: SparkSession, spec: SilverSpec, committed: Committed, be
     lets Delta skip old files, which offsets of many tables in one file cannot.
     """
     rows = _row_events(rows_since(session, spec, committed.version, before), spec)
-    conditions = [_beyond(rows, topic, committed, before) for topic in committed.of_table(spec.table)]
+    conditions = [_beyond(topic, committed, before) for topic in committed.of_table(spec.table)]
     rows = rows.where(any_of(conditions))
     oldest = _oldest_timestamp(spec, committed, before)
     return rows if oldest is None else rows.where(sf.col("timestamp") >= sf.timestamp_micros(sf.lit(oldest)))
@@ -211,7 +202,7 @@ def by_partition(values: Mapping[str, Mapping[int, str | int]]) -> Expression:
     return sf.create_map(*map(sf.lit, pairs))[sf.concat_ws("/", "topic", "partition")]
 
 
-def _beyond(rows: DataFrame, topic: str, committed: Committed, before: Folded) -> Expression:
+def _beyond(topic: str, committed: Committed, before: Folded) -> Expression:
     here = sf.col("topic") == topic
     folded, state = before.topics.get(topic), committed.topics[topic]
     if folded is None:
@@ -221,9 +212,9 @@ def _beyond(rows: DataFrame, topic: str, committed: Committed, before: Folded) -
         # The lowest of them is something that file statistics can be compared with.
         lowest = min((folded.positions.get(p, 0) for p in state.positions), default=0)
         return here & beyond & (sf.col("offset") >= lowest)
-    # Offsets start again in a higher epoch; a record that does not say its own may belong to either and is looked at anew.
-    epoch = row_epoch(rows)
-    return here & ((epoch > folded.epoch) | epoch.isNull() | ((epoch == folded.epoch) & beyond))
+    # Offsets start again in a higher epoch.
+    epoch = sf.col("epoch")
+    return here & ((epoch > folded.epoch) | ((epoch == folded.epoch) & beyond))
 
 
 def _oldest_timestamp(spec: SilverSpec, committed: Committed, before: Folded) -> int | None:
@@ -271,13 +262,7 @@ class BronzeTail:
             raise LeftToSparkError(f"{quantity(self._version - self._after, 'version')} of bronze to be read")
         names = [commit_file(version) for version in range(self._after + 1, self._version + 1)]
         files = [file for added in self._folder.map(self._files_of, names) for file in added]
-        if not files:
-            return bronze_schema(COLUMNS).empty_table()
-        try:
-            dataset = ds.dataset(files, format="parquet", filesystem=self._folder.filesystem)
-            return dataset.to_table(columns=list(COLUMNS), filter=ds.field("table").isin(list(self._tables)))
-        except (OSError, pa.ArrowInvalid) as error:
-            raise LeftToSparkError(f"a file of bronze is not to be read here: {error}") from error
+        return _read_files(self._folder, files, self._tables)
 
     def _files_of(self, commit: str) -> list[str]:
         try:
@@ -289,6 +274,32 @@ class BronzeTail:
         if any("remove" in action and action["remove"].get("dataChange", True) for action in actions):
             raise LeftToSparkError(f"rows were taken out of bronze by {commit}")
         return [unquote(a["add"]["path"]) for a in actions if "add" in a and a["add"].get("dataChange", True)]
+
+
+def read_all_records(path: str, table: str, version: int) -> pa.Table:
+    """Every record of the table at a version, in COLUMNS.
+
+    Raises:
+        LeftToSparkError: some have been given to the backup, or the log has a form that is not read here.
+    """
+    live = read_live_table(path, version)
+    floors = parse_floors((live.metadata.get("configuration") or {}).get(FLOOR))
+    reasons = {
+        "records of the table are with the backup": any(floor.table == table for floor in floors.values()),
+        "bronze has deletion vectors": any(file.get("deletionVector") for file in live.files.values()),
+    }
+    leave_first(reasons)
+    return _read_files(open_folder(path), [unquote(file) for file in live.files], [table])
+
+
+def _read_files(folder: LakeFolder, files: Sequence[str], tables: Sequence[str]) -> pa.Table:
+    if not files:
+        return bronze_schema(COLUMNS).empty_table()
+    try:
+        dataset = ds.dataset(list(files), format="parquet", filesystem=folder.filesystem)
+        return dataset.to_table(columns=list(COLUMNS), filter=ds.field("table").isin(list(tables)))
+    except (OSError, pa.ArrowInvalid) as error:
+        raise LeftToSparkError(f"a file of bronze is not to be read here: {error}") from error
 
 
 def _is_maintenance(actions: Sequence[dict[str, Any]]) -> bool:

@@ -132,7 +132,7 @@ def _look_at_log(path: str) -> Committed:
             raise LeftToSparkError("bronze has a log that is not read here")
         return surviving(commits or ())
 
-    committed = fold_newest(look, fold, first=1)
+    committed = fold_newest(look, fold, first=1, path=path)
     if committed.version >= 0 and (committed.overlaps or not committed.topics):
         raise LeftToSparkError("bronze has to be looked at first")
     return committed

@@ -6,7 +6,7 @@ where all are kept, or stand in order already: of a topic most do. What is not r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -81,6 +81,17 @@ def leave_any(reasons: pa.ChunkedArray | pa.Array, what: str) -> None:
     """
     if pc.any(reasons).as_py():
         raise LeftToSparkError(what)
+
+
+def leave_first(reasons: Mapping[str, object]) -> None:
+    """Where one of these is true, the same.
+
+    Raises:
+        LeftToSparkError: naming the first that is.
+    """
+    for what, holds in reasons.items():
+        if holds:
+            raise LeftToSparkError(what)
 
 
 def sort_rows(table: pa.Table, names: Sequence[str]) -> pa.Table:

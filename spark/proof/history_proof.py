@@ -27,7 +27,7 @@ from spark.silver.history_versions import may_have_truncates, truncate_positions
 from spark.silver.key_changes import complete_creates
 from spark.silver.newest_event import POSITION, mark_problems, rest_slots
 from spark.silver.schema_difference import rebuild_command
-from spark.silver.schema_evolution import read_ledger, read_tracked
+from spark.silver.schema_evolution import read_ledger
 from spark.silver.typed_changes import decode_changes, key_slots, slot
 from spark.specs import DELETED, META, VALID, Column, SilverSpec
 from spark.table import spark_plans
@@ -77,13 +77,11 @@ def other_columns_tracked(session: SparkSession, spec: SilverSpec, ledger: Colum
 
     Columns that came or went since are left out: of an older version they say nothing.
     """
-    tracked = read_tracked(session, spec.path)
-    if ledger is None or tracked is None:
+    if ledger is None:
         return ""
     born = {c.column for entry in ledger.history[:1] for c in entry.changes}
     both = born & {c.name for c in spec.columns if not c.event_field.startswith(DROPPED)} - {*spec.keys}
-    made_by = ledger.made_by or (FoldRules(track_history=tuple(tracked)),)
-    changes = rule_changes(made_by, FoldRules(track_history=spec.track_history), both)
+    changes = rule_changes(ledger.made_by, FoldRules(track_history=spec.track_history), both)
     return next((f"were {change.was}, and are {change.now} now" for change in changes), "")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from spark.errors import HistoryTooShortError
 from spark.specs import JsonSpec, SilverSpec, TopicRange
-from spark.table.commit_metadata import parse
+from spark.table.commit_metadata import metadata_text, parse
 from spark.table.topic_commits import CommittedTopic
 
 WINDOW = 60
@@ -148,13 +148,7 @@ class LedgerState:
 
 def ledger_metadata(operation_id: str, tables: Mapping[str, Counted]) -> str:
     """The userMetadata of a ledger commit: afterwards everything up to `tables` is counted."""
-    data = {
-        "cdc_assets": 1,
-        "kind": "ledger",
-        "operation_id": operation_id,
-        "tables": {t: c.to_dict() for t, c in tables.items()},
-    }
-    return json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return metadata_text("ledger", {"operation_id": operation_id, "tables": {t: c.to_dict() for t, c in tables.items()}})
 
 
 def fold_ledger(commits: Iterable[tuple[int, str | None]]) -> LedgerState:

@@ -16,12 +16,12 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from spark.bronze.change_log import all_rows, highest_gone, row_epoch, rows_in_log, table_floors
+from spark.bronze.change_log import all_rows, highest_gone, rows_in_log, table_floors
 from spark.events.envelope import TOMBSTONE, UNKNOWN, kind
-from spark.events.positions import epoch_prefix, without_offset
+from spark.events.positions import without_offset
 from spark.events.record_readers import connector, envelope
 from spark.proof.ledger_contract import FATES, WINDOW
-from spark.proof.ledger_folds import FoldsToCount, by_fold, ends, epochs, fold_number, highest, last_counted, place_of_record
+from spark.proof.ledger_folds import FoldsToCount, by_fold, ends, fold_number, highest, last_counted, place_of_record
 from spark.proof.ledger_topic_counts import event_time, window
 from spark.silver import quarantine_table
 from spark.silver.typed_changes import decode_changes, key_slots
@@ -233,7 +233,6 @@ def slice_rows(session: SparkSession, spec: SilverSpec, cut: FoldsToCount) -> tu
         BronzeExpiredError: rows are asked for that bronze has no more.
     """
     rows = _rows(session, spec, cut)
-    rows = rows.withColumn("epoch", _epoch(rows, cut))
     numbered = rows.withColumns(
         {"fold": fold_number(cut), "window": window(), "kind": kind(sf.col("op"), sf.col("value")), "event_at": event_time()}
     )
@@ -256,7 +255,7 @@ def _is_above_gone(session: SparkSession, spec: SilverSpec, cut: FoldsToCount, r
     gone = highest_gone(session, spec)
     if gone is None:
         return False
-    counted = rows.withColumn("epoch", _epoch(rows, cut)).where(_newer(cut) & (fold_number(cut) >= 0))
+    counted = rows.where(_newer(cut) & (fold_number(cut) >= 0))
     return counted.where(sf.col("position") <= gone).isEmpty()
 
 
@@ -277,20 +276,6 @@ def _newer(cut: FoldsToCount) -> Expression:
         topic = key.rsplit("/", 2)[0]
         lowest[topic] = min(offsets[0], lowest.get(topic, offsets[0]))
     return any_of([(sf.col("topic") == t) & (sf.col("offset") >= o) for t, o in lowest.items()])
-
-
-def _epoch(rows: DataFrame, cut: FoldsToCount) -> Expression:
-    """A row's incarnation of its topic. Records that do not say it are told by time: the newer one began later."""
-    by_time = sf.lit(None).cast("int")
-    for topic, numbers in epochs(cut).items():
-        here = sf.lit(numbers[0])
-        for epoch in numbers[1:]:
-            first = rows.where((sf.col("topic") == topic) & sf.col("position").startswith(epoch_prefix(epoch)))
-            began = first.agg(sf.min("timestamp")).collect()[0][0]
-            if began is not None:
-                here = sf.when(sf.col("timestamp") >= sf.lit(began), epoch).otherwise(here)
-        by_time = sf.when(sf.col("topic") == topic, here).otherwise(by_time)
-    return sf.coalesce(row_epoch(rows), by_time)
 
 
 def count_windows(rows: DataFrame, cut: FoldsToCount, appended: Expression) -> DataFrame:

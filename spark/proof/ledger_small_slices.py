@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.bronze.change_log import all_floors, row_epoch
+from spark.bronze.change_log import all_floors
 from spark.bronze.narrow_columns import CONNECTORS, KNOWN_OPS
 from spark.bronze.range_reader import read_ranges
 from spark.errors import LeftToSparkError
@@ -325,9 +325,8 @@ def _bronze_rows(session: SparkSession, spec: LedgerSpec, parts: Sequence[TableS
     if lowest is not None:
         condition &= sf.col("timestamp") >= sf.timestamp_micros(sf.lit(lowest))
     times = [sf.unix_micros(name).alias(name) for name in ("timestamp", "source_ts")]
-    facts = (row_epoch(bronze).alias("epoch"), sf.col("value").isNull().alias("is_tombstone"))
-    columns = ("table", "topic", "partition", "offset", "key", "op", "position")
-    return bronze.where(condition).select(*columns, *times, *facts).toArrow()
+    columns = ("table", "topic", "partition", "offset", "key", "op", "position", "epoch")
+    return bronze.where(condition).select(*columns, *times, sf.col("value").isNull().alias("is_tombstone")).toArrow()
 
 
 def _count(table_slice: TableSlice, links: SmallTransport, rows: pa.Table, appends: list[TopicShares]) -> Booked:

@@ -281,7 +281,7 @@ class AtCut:
         held_rows = _of(silver, keys, self.spec, "left_semi")
         fit = {"absent": sf.lit(None).cast("array<int>"), "problem": sf.lit(None).cast(PROBLEM)}
         base = held_rows.where(~sf.col("hidden")).drop("gone", "hidden").withColumns(fit)
-        folded = fold_per_key(base.unionByName(fresh.select(base.columns)), self.spec)
+        folded = fold_per_key(base.unionByName(fresh.select(base.columns)).transform(compute_once), self.spec)
         folded = folded.where(~sf.col("_cdc_op").isin("d", "t")).drop("absent").withColumn("hidden", sf.lit(False))
         kept = (
             _of(silver.where(~sf.col("gone")), keys, self.spec, "left_anti").unionByName(held_rows.where("hidden")).drop("gone")

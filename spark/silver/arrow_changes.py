@@ -1,14 +1,16 @@
 """Debezium's JSON to typed changes by Arrow: a table's new records with its columns, and the columns that silver adds.
 
-Read is only what holds a whole row, or a delete. Anything else raises LeftToSparkError with its reason, and commits nothing.
+ABSENT has the numbers of the columns that an event does not hold, as in spark.silver.typed_changes. What is no whole row, no
+part of one and no delete raises LeftToSparkError with its reason, and commits nothing.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,6 +19,7 @@ from spark.events.arrow_records import keep_rows, leave_any, parse_objects
 from spark.events.positions import EPOCH_WIDTH
 from spark.events.record_readers import connector
 from spark.record_formats import UNCHANGED_HEADER
+from spark.silver.row_fold import ABSENT, list_numbers
 from spark.silver.typed_changes import null_may_mean_unchanged, outside_in_arrow, placeholder_forms
 from spark.specs import Column, SilverSpec
 from spark.values.arrow_forms import ArrowForm, arrow_form
@@ -79,10 +82,10 @@ def decode_keys(keys: pa.ChunkedArray, spec: SilverSpec) -> list[pa.Array]:
 
 
 def decode_changes(records: pa.Table, spec: SilverSpec, fields: Sequence[Field]) -> pa.Table:
-    """The changes that the records tell: the spec's columns under their names, then META; a delete has its key alone.
+    """The changes that the records tell: the spec's columns under their names, META and ABSENT; a delete has its key alone.
 
     Raises:
-        LeftToSparkError: a record is no event that holds a whole row, or a delete.
+        LeftToSparkError: a record is no event of a row, or holds what only Spark reads.
     """
     tells_row = pc.and_(pc.is_valid(records["value"]), pc.invert(pc.equal(records["op"], "m").fill_null(False)))
     events = keep_rows(records, tells_row).combine_chunks()
@@ -93,13 +96,19 @@ def decode_changes(records: pa.Table, spec: SilverSpec, fields: Sequence[Field])
     keyed = [field for field in fields if field.column.name in spec.keys]
     try:
         after, key = _parse(events["value"], fields, "after"), _parse(events["key"], keyed) if keyed else {}
-        columns = _columns(events, spec, fields, after, key)
+        columns, gaps = _columns(events, spec, fields, after, key)
     except (pa.ArrowInvalid, NotExactError) as error:
         raise LeftToSparkError(f"a record whose values do not fit as they come: {str(error)[:200]}") from error
     meta = {own: events[bronze].combine_chunks() for own, bronze in META.items()}
-    if (outside := outside_in_arrow(spec, columns)) is not None:
+    if (outside := outside_in_arrow(spec, columns, gaps)) is not None:
         meta["_cdc_op"] = pc.if_else(outside, "d", meta["_cdc_op"])
-    return pa.table({**columns, **meta})
+    places = {column.name: number for number, column in enumerate(spec.columns)}
+    deleted = pc.equal(meta["_cdc_op"], "d").to_numpy(zero_copy_only=False)
+    numbered = [(places[name], gap & ~deleted) for name, gap in gaps.items()]
+    absent = list_numbers(numbered, events.num_rows)
+    created = pc.and_(pc.equal(meta["_cdc_op"], "c"), pc.is_valid(absent))
+    leave_any(created, "a row under a new key whose event does not hold it whole")
+    return pa.table({**columns, **meta, ABSENT: absent})
 
 
 def _leave_future(positions: pa.Array, spec: SilverSpec) -> None:
@@ -122,15 +131,12 @@ def _parse(texts: pa.ChunkedArray, fields: Sequence[Field], within: str = "") ->
 
 def _columns(
     events: pa.Table, spec: SilverSpec, fields: Sequence[Field], after: Mapping[str, pa.Array], key: Mapping[str, pa.Array]
-) -> dict[str, pa.Array]:
+) -> tuple[dict[str, pa.Array], dict[str, np.ndarray]]:
+    """The values of each column, and of each that an event leaves out which events those are."""
     deleted = pc.equal(events["op"], "d").combine_chunks()
     leave_any(pc.and_(after[_NO_ROW], pc.invert(deleted)), "an event without an after-image")
-    headers = events["headers"].combine_chunks().flatten()
-    named = headers.field("value").filter(pc.equal(headers.field("key"), UNCHANGED_HEADER)).unique().to_pylist()
-    # What stands for an unchanged value in these records: the spec's text, and those that their headers name.
-    markers = frozenset([spec.unavailable, *(text.decode("utf-8", "replace") for text in named if text is not None)])
-    updated = pc.equal(events["op"], "u").combine_chunks()
-    columns = {}
+    markers, updated = _markers(events, spec), pc.equal(events["op"], "u").combine_chunks()
+    columns, gaps = {}, {}
     for field in fields:
         leaf, column = after[field.name], field.column
         if column.name in spec.keys:
@@ -138,9 +144,12 @@ def _columns(
             leave_any(pc.is_null(leaf), f"an event without a value for the key's column {column.name!r}")
         else:
             _refuse_unclear(leaf, column, spec, deleted=deleted, updated=updated)
-            _refuse_marked(leaf, column, markers)
+            gap = _gap(leaf, column, markers)
+            if gap.any():
+                gaps[column.name] = gap
+                leaf = pc.if_else(pa.array(gap), pa.scalar(None, leaf.type), leaf)
         columns[column.name] = field.form.convert(leaf)
-    return columns
+    return columns, gaps
 
 
 def _refuse_unclear(leaf: pa.Array, column: Column, spec: SilverSpec, *, deleted: pa.Array, updated: pa.Array) -> None:
@@ -152,16 +161,47 @@ def _refuse_unclear(leaf: pa.Array, column: Column, spec: SilverSpec, *, deleted
         leave_any(pc.and_(empty, updated), f"a NULL in column {column.name!r} that may mean an unchanged value")
 
 
-def _refuse_marked(leaf: pa.Array, column: Column, markers: frozenset[str]) -> None:
+@dataclass(frozen=True)
+class _Markers:
+    """What stands for an unchanged value: texts, and for each event the number of its own; -1: none does."""
+
+    texts: list[str]
+    numbers: np.ndarray
+
+
+def _markers(events: pa.Table, spec: SilverSpec) -> _Markers:
+    """The text that the event's last header of that name tells, else the spec's; of a snapshot's row without a header none: it is
+    whole, and what looks like the placeholder there is a value."""
+    headers = events["headers"].combine_chunks()
+    own = pc.equal(headers.flatten().field("key"), UNCHANGED_HEADER).fill_null(False)
+    named = headers.flatten().field("value").filter(own).dictionary_encode()
+    texts = [text.decode("utf-8", "replace") for text in named.dictionary.to_pylist()]
+    snapshot = pc.equal(events["op"], "r").fill_null(False).to_numpy()
+    numbers = np.where(snapshot, -1, len(texts))
+    numbers[pc.list_parent_indices(headers).filter(own).to_numpy()] = named.indices.to_numpy(zero_copy_only=False)
+    return _Markers([*texts, spec.unavailable], numbers)
+
+
+def _gap(leaf: pa.Array, column: Column, markers: _Markers) -> np.ndarray:
+    """Which events have a placeholder instead of a value. Only what can be stored out of line can be left where it is."""
+    kind, gap = lake_type(column).name, np.zeros(len(leaf), bool)
+    if kind in ("string", "binary") or kind.startswith("array"):
+        for number, text in enumerate(markers.texts):
+            own = markers.numbers == number
+            if own.any():
+                gap |= own & _is_one_of(leaf, placeholder_forms(text))
+    return gap
+
+
+def _is_one_of(leaf: pa.Array, forms: Sequence[str]) -> np.ndarray:
     """An array's placeholder stands in its one element, or is the marker's bytes as numbers."""
-    values = leaf.values if pa.types.is_list(leaf.type) else leaf
-    if pa.types.is_string(values.type):
-        forms = sorted(
-            {form.strip('[]"') for marker in markers for form in placeholder_forms(marker)}
-            | set(chain(*map(placeholder_forms, markers)))
-        )
-        leave_any(pc.is_in(values, value_set=pa.array(forms)), f"an unchanged value of column {column.name!r}")
-    elif pa.types.is_list(leaf.type):
-        numbers = {tuple(marker.encode()) for marker in markers}
-        if any(value is not None and tuple(value) in numbers for value in leaf.to_pylist()):
-            raise LeftToSparkError(f"an unchanged value of column {column.name!r}")
+    if pa.types.is_string(leaf.type):
+        return pc.is_in(leaf, value_set=pa.array(forms)).to_numpy(zero_copy_only=False)
+    is_form = np.zeros(len(leaf), bool)
+    if not pa.types.is_list(leaf.type):
+        return is_form
+    shapes = [json.loads(form) for form in forms if form.startswith("[")]
+    lengths = pc.list_value_length(leaf).fill_null(0).to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(np.isin(lengths, [len(shape) for shape in shapes])):
+        is_form[row] = leaf[int(row)].as_py() in shapes
+    return is_form

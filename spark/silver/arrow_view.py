@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark.bronze.change_log import BronzeTail
 from spark.errors import LeftToSparkError
+from spark.events.arrow_records import leave_first
 from spark.silver import fold_job as silver_job
-from spark.silver import silver_table, small_table_fold
+from spark.silver import silver_table
 from spark.silver.keyed_batch import SilverRun
-from spark.silver.newest_event import POSITION
+from spark.silver.row_fold import POSITION
 from spark.silver.schema_evolution import at_birth
 from spark.silver.small_table_fold import SmallTable, newest_changes, spec_of_table
 from spark.silver.small_tables import reason_against
@@ -93,8 +95,7 @@ def open_silver(path: str) -> SilverVersion:
     Raises:
         LeftToSparkError: it is not to be read here.
     """
-    if not is_reached(path):
-        raise LeftToSparkError("the lake is not reached without Spark")
+    leave_first({"the lake is not reached without Spark": not is_reached(path)})
     if not open_folder(path).has_files(LOG) or not is_delta(path):
         return SilverVersion(None, None)
     table = open_delta(path)
@@ -110,7 +111,8 @@ def open_silver(path: str) -> SilverVersion:
 class TableNow:
     """Rows of silver and the changes that they lack: one per key, in silver's columns; None where silver lacks none.
 
-    `bronze_version` is up to where the changes go.
+    `bronze_version` is up to where the changes go. Those `forced` count whatever silver's row is, and rows of silver below
+    `truncated` are gone.
     """
 
     silver: SilverVersion
@@ -118,6 +120,9 @@ class TableNow:
     schema: pa.Schema
     keys: tuple[str, ...] = ()
     changes: pa.Table | None = None
+    forced: pa.Array | None = None
+    truncated: str | None = None
+    keeps_deleted: bool = False
 
     def reader(self, columns: Sequence[str] | None = None, condition: str = "") -> pa.RecordBatchReader:
         """The rows, of these columns only, batch by batch. `condition` is SQL that spares reading rows of silver of other keys;
@@ -136,11 +141,15 @@ class TableNow:
         for batch in self._of_silver(read, condition):
             at = rows.find(batch)
             newer = pc.greater(self.changes[POSITION].combine_chunks().take(at), batch[POSITION]).fill_null(False)
+            newer = pc.or_(newer, pc.take(self.forced, at).fill_null(False)) if self.forced is not None else newer
             older = pc.and_(pc.is_valid(at), pc.invert(newer))
             overtaken = pa.concat_arrays([overtaken, at.filter(older)])
-            yield batch.filter(pc.invert(newer)).select(list(columns))
+            kept = batch.filter(pc.invert(newer))
+            kept = kept if self.truncated is None else kept.filter(pc.greater_equal(kept[POSITION], self.truncated))
+            yield kept.select(list(columns))
         here = pc.invert(pc.is_in(pa.array(range(self.changes.num_rows), pa.int32()), value_set=overtaken))
-        rest = self.changes.filter(pc.and_(here, pc.not_equal(self.changes["_cdc_op"], "d")))
+        stays = pc.or_(pc.not_equal(self.changes["_cdc_op"], "d"), self.keeps_deleted)
+        rest = self.changes.filter(pc.and_(here, stays))
         yield from rest.select(list(columns)).to_batches()
 
     def _of_silver(self, columns: Sequence[str], condition: str) -> Iterator[pa.RecordBatch]:
@@ -170,8 +179,8 @@ def read_now(silver: SilverVersion, committed: Committed, table: str, spec: Call
     Raises:
         LeftToSparkError: only Spark folds what is new, or reads the table.
     """
-    if silver.table is not None and (unread := _UNREAD & set(silver.table.protocol().reader_features or ())):
-        raise LeftToSparkError(f"the table has features of Delta that Spark reads: {', '.join(sorted(unread))}")
+    unread = _UNREAD & set(silver.table.protocol().reader_features or ()) if silver.table is not None else set()
+    leave_first({f"the table has features of Delta that Spark reads: {', '.join(sorted(unread))}": unread})
     if not silver_job.has_news(committed.of_table(table), silver.folded):
         return TableNow(silver, committed.version, _columns_of(silver))
     return _with_changes(silver, committed, spec())
@@ -197,7 +206,11 @@ def _with_changes(silver: SilverVersion, committed: Committed, spec: SilverSpec)
     silver_run = SilverRun(None, spec, committed, before, uuid.uuid4().hex)  # type: ignore[arg-type]
     topics = committed.of_table(spec.table)
     held_twice = any(overlap.topic in topics for overlap in committed.overlaps)
-    changes, fields = newest_changes(SmallTable(spec, committed, held_twice=held_twice), silver_run, tail)
-    rows = changes.cast(small_table_fold.lake_schema(fields))
+    changes = newest_changes(SmallTable(spec, committed, held_twice=held_twice), silver_run, tail, silver.table)
+    rows = changes.rows
     schema = rows.schema if silver.table is None else _columns_of(silver)
-    return TableNow(silver, committed.version, schema.remove_metadata(), spec.keys, rows.select(schema.names).cast(schema))
+    rows = rows.select(schema.names).cast(schema)
+    forced = np.isin(np.arange(rows.num_rows), changes.forced)
+    truncated = changes.truncated if spec.truncate == "apply" else None
+    own = {"keys": spec.keys, "changes": rows, "forced": pa.array(forced), "truncated": truncated}
+    return TableNow(silver, committed.version, schema.remove_metadata(), **own, keeps_deleted=spec.deletes == "soft")

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from spark.errors import CommitMetadataError, SpecError
+from spark.errors import CommitMetadataError, SpecError, other_format
 from spark.specs import OWN_COLUMNS, Column, Order, RowCondition, SilverSpec
 
 OWN_PREFIX = "_cdc_"
@@ -61,11 +61,6 @@ class FoldRules:
         tracked = data.get("track_history")
         return cls(**{**data, "track_history": None if tracked is None else tuple(tracked)})
 
-    @classmethod
-    def of_property(cls, text: str) -> tuple[FoldRules, ...]:
-        """What the property TRACKED says: all that a history knows whose ledger has no rules. Nothing where there is none."""
-        return (cls(track_history=tuple(json.loads(text))),) if text.startswith("[") else ()
-
 
 @dataclass(frozen=True)
 class RuleChange:
@@ -111,7 +106,7 @@ def _column_text(names: Sequence[str], columns: Collection[str]) -> str:
     return f"({', '.join(sorted({*columns} & {*names} if names else {*columns}))})"
 
 
-PROPERTY = "cdc.schema"
+PROPERTY, FORMAT = "cdc.schema", 1
 DROPPED = "\x00"
 """Before the field's name of a renamed column that is kept: no event has such a field."""
 DROPPED_NUMBER = -1
@@ -235,26 +230,28 @@ class ColumnLedger:
         facts |= {"where": [asdict(condition) for condition in self.where]} if self.where else {}
         facts |= {"made_by": [asdict(rules) for rules in self.made_by]} if self.made_by else {}
         facts |= {"left_out": self.left_out} if self.left_out else {}
-        return json.dumps({"columns": columns, "history": history, **facts}, separators=(",", ":"))
+        return json.dumps({"cdc_assets": FORMAT, "columns": columns, "history": history, **facts}, separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> ColumnLedger:
         """What to_text wrote.
 
         Raises:
-            CommitMetadataError: when it is not.
+            CommitMetadataError: when it is not, or has another format.
         """
         try:
             data = json.loads(text)
+            if refusal := other_format(f"table property {PROPERTY}", "a schema ledger", data.get("cdc_assets"), FORMAT):
+                raise CommitMetadataError(refusal)
             columns = tuple(Column.from_dict(c) for c in data["columns"])
             history = tuple(_entry(e) for e in data["history"])
-            facts = {name: data.get(name, "") for name in ("generation", "renewed")}
+            facts = {name: data[name] for name in ("generation", "renewed")}
             orders = tuple((after, tuple(map(tuple, order))) for after, order in data.get("column_orders", ()))
             where = tuple(RowCondition.from_dict(condition) for condition in data.get("where", ()))
             facts["made_by"] = tuple(FoldRules.from_dict(rules) for rules in data.get("made_by", ()))
             facts["left_out"] = tuple(data.get("left_out", ()))
-            return cls(columns, history, tuple(data.get("keys", ())), orders=orders, where=where, **facts)
-        except (ValueError, KeyError, TypeError, SpecError) as error:
+            return cls(columns, history, tuple(data["keys"]), orders=orders, where=where, **facts)
+        except (ValueError, KeyError, TypeError, AttributeError, SpecError) as error:
             raise CommitMetadataError(f"table property {PROPERTY} is not a schema ledger: {error}: {text[:200]}") from error
 
 

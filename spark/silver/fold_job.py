@@ -91,7 +91,7 @@ def _fold(silver_run: keyed_batch.SilverRun, records: int) -> tuple[Commit, Figu
 def newest_batch(silver_run: Run, records: int) -> Iterator[tuple[Run, keyed_batch.Newest, str | None]]:
     """The newest change per key, what it goes into, and the position of the newest TRUNCATE, or of what works as one."""
     with keyed_batch.newest(silver_run, keyed_batch.is_late(silver_run.before), records) as newest:
-        truncated = keyed_batch.position_of_truncate(silver_run, newest.facts)
+        truncated = keyed_batch.position_of_truncate(silver_run, newest.facts.truncated)
         begun = table_generation.generation_start(
             silver_run.events, silver_run.spec, silver_run.before.truncated if silver_run.before else None
         )

@@ -9,82 +9,55 @@ silver does (spark.silver.silver_table).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from spark.events.positions import epoch_prefix
-from spark.silver import quarantine_table, table_generation
+from spark.silver import quarantine_table, row_fold, table_generation
 from spark.silver.column_ledger import DROPPED, DROPPED_NUMBER
 from spark.silver.key_changes import keys_deleted_by
+from spark.silver.key_slices import as_nullable, fold_slices
 from spark.silver.keyed_batch import SilverRun, is_late
-from spark.silver.newest_event import POSITION, lacking, mark_problems, not_of_keys, of_keys, rest_slots
+from spark.silver.newest_event import lacking, not_of_keys, of_keys, rest_slots
+from spark.silver.row_fold import POSITION, FoldPlan
 from spark.silver.schema_evolution import read_tracked
 from spark.silver.silver_table import begin_table
 from spark.silver.typed_changes import key_slots, slot
 from spark.specs import META, VALID, SilverSpec
 from spark.table.commit_metadata import Folded
 from spark.table.identifiers import quote, table_at
-from spark.table.spark_plans import all_of, any_of
+from spark.table.spark_plans import all_of
 from spark.table.spark_session import compute_once
 from spark.table.topic_commits import CommittedTopic
 
+_VALID = [StructField(name, BooleanType() if name == "_is_current" else StringType()) for name in VALID]
 
-def versions(changes: DataFrame, spec: SilverSpec, truncates: list[str]) -> DataFrame:
+
+def versions(changes: DataFrame, spec: SilverSpec, truncates: Sequence[str]) -> DataFrame:
     """The versions that these changes make: all there are of their keys, or those from a row of the history on, which has the
-    position where its version began in `began`."""
-    keys, rest = key_slots(spec), rest_slots(spec)
-    events = mark_problems(changes.where(sf.col("_cdc_op").isNull() | (sf.col("_cdc_op") != "t")), spec, from_start=True)
-    # A replay is the same event again: it makes no version.
-    order = Window.partitionBy(*keys).orderBy(POSITION)
-    so_far = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    fit = events.where(sf.col("problem").isNull())
-
-    def newest_value(name: str) -> Expression:
-        holds = sf.col("absent").isNull() | ~sf.array_contains("absent", int(name[1:]))
-        return sf.last(sf.when(holds, sf.struct(sf.col(name).alias("value"))), ignorenulls=True)
-
-    filled = fit.withColumns({name: newest_value(name).over(so_far)["value"] for name in rest})
-    ended = _end_versions(filled.withColumn("next", sf.lead(POSITION).over(order)), truncates)
-    alive = ended.where(sf.col("_cdc_op") != "d")
-    last = Window.partitionBy(*keys).orderBy(POSITION)
-    starts = _starts(spec, rest, last)
-    numbered = alive.withColumn("starts", starts.cast("int")).withColumn("number", sf.sum("starts").over(last))
-    carried = [*rest, *META, "next"]
-    began = sf.coalesce(sf.col("began"), sf.col(POSITION)) if "began" in changes.columns else sf.col(POSITION)
-    made = numbered.groupBy(*keys, "number").agg(
-        sf.min(began).alias("_valid_from"), sf.max_by(sf.struct(*carried), POSITION).alias("newest")
-    )
-    return made.select(
-        *keys,
-        *[sf.col("newest").getField(name).alias(name) for name in (*rest, *META)],
-        "_valid_from",
-        sf.col("newest")["next"].alias("_valid_to"),
-        sf.col("newest")["next"].isNull().alias("_is_current"),
-    )
+    position where its version began in `began` (row_fold.versions)."""
+    keys, columns = key_slots(spec), [*key_slots(spec), *rest_slots(spec), *META]
+    began = [name for name in changes.columns if name == "began"]
+    events = changes.select(*columns, "topic", "partition", "offset", "absent", "problem", *began)
+    events = events.transform(as_nullable).transform(compute_once)
+    schema = StructType([*events.select(*columns).schema.fields, *_VALID])
+    fold = partial(row_fold.versions, plan=FoldPlan.of(spec, _slots_of_versions(spec)), truncates=truncates)
+    return fold_slices(events, keys, fold, schema)
 
 
-def _end_versions(events: DataFrame, truncates: list[str]) -> DataFrame:
-    """`next` is the position that ends what each event made: the next event of its key, or a TRUNCATE before that."""
-    if not truncates:
-        return events
-    later = sf.filter(sf.array(*map(sf.lit, truncates)), lambda t: t > sf.col(POSITION))
-    return events.withColumn("next", sf.least("next", sf.array_min(later)))
-
-
-def _starts(spec: SilverSpec, rest: list[str], order: WindowSpec) -> Expression:
-    """Whether the event makes a version of its own, rather than changing the one that holds."""
+def _slots_of_versions(spec: SilverSpec) -> list[str]:
+    """The slots whose changes make a version of their own, rather than changing the one that holds."""
+    keys = key_slots(spec)
     # What a renamed column leaves behind says nothing of its own.
-    columns = [(slot(i), c.name) for i, c in enumerate(spec.columns) if slot(i) in rest and not c.event_field.startswith(DROPPED)]
-    tracked = [name for name, column in columns if column in spec.track_history] or [name for name, _ in columns]
-    # The version before it has ended by something else: a delete or a TRUNCATE came between.
-    follows = sf.lag("next").over(order).eqNullSafe(sf.col(POSITION))
-    changed = any_of([~sf.col(n).eqNullSafe(sf.lag(n).over(order)) for n in tracked])
-    return ~follows | changed
+    columns = [(slot(i), c) for i, c in enumerate(spec.columns) if slot(i) not in keys and not c.event_field.startswith(DROPPED)]
+    return [name for name, column in columns if column.name in spec.track_history] or [name for name, _ in columns]
 
 
 def name_versions(made: DataFrame, spec: SilverSpec) -> DataFrame:
@@ -158,9 +131,7 @@ def read_tail(silver_run: SilverRun, before: Folded) -> Tail:
         again = again.unionByName(keys_deleted_by(rows, before.waiting, spec))
     again = again.distinct().transform(compute_once)
     count = again.count()
-    # The history of an earlier release does not say which TRUNCATEs it has seen.
-    unknown = before.truncated is None and may_have_truncates(spec, before.topics)
-    all_keys = unknown or any(t <= before.highest for t in truncates)
+    all_keys = any(t <= before.highest for t in truncates)
     events = _events(newest, spec, rows).unionByName(rows.withColumn("began", sf.lit(None).cast("string")))
     return Tail(
         events=not_of_keys(events, again, spec) if count else events,
@@ -238,9 +209,6 @@ def _events(newest: DataFrame, spec: SilverSpec, like: DataFrame) -> DataFrame:
     return newest.select(*event()).unionByName(ended)
 
 
-_VALID = "_valid_from string, _valid_to string, _is_current boolean"
-
-
 def seed_history(session: SparkSession, spec: SilverSpec, properties: Mapping[str, str]) -> bool:
     """Make it, unless there is a history that has folded something; whether it is made.
 
@@ -248,8 +216,10 @@ def seed_history(session: SparkSession, spec: SilverSpec, properties: Mapping[st
     lost one say which: its schema ledger, and the columns whose changes made a version.
     """
 
+    valid = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in _VALID)
+
     def empty(session: SparkSession, spec: SilverSpec, ddl: str) -> DataFrame:
-        return name_versions(session.createDataFrame([], f"{ddl}, {_VALID}"), spec)
+        return name_versions(session.createDataFrame([], f"{ddl}, {valid}"), spec)
 
     return begin_table(session, spec, properties, empty)
 

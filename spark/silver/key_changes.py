@@ -15,18 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.events.record_readers import write_of
-from spark.silver import quarantine_table
-from spark.silver.newest_event import POSITION, add_places, holds, lacking, of_keys, rest_slots
+from spark.silver import quarantine_table, row_fold
+from spark.silver.key_slices import as_nullable
+from spark.silver.newest_event import lacking, of_keys
+from spark.silver.row_fold import POSITION, FoldPlan
 from spark.silver.silver_table import keeps_deleted_rows
-from spark.silver.typed_changes import MOVED, PROBLEM, key_slots, problem_value
+from spark.silver.typed_changes import MOVED, PROBLEM, key_slots
 from spark.specs import DELETED, META, SilverSpec
 from spark.table.identifiers import quote
-from spark.table.spark_plans import all_of, any_of
+from spark.table.spark_plans import all_of
 from spark.table.spark_session import compute_once
 
 LOOKED_BACK = 8
@@ -40,12 +41,17 @@ def complete_creates(own: DataFrame, changes: DataFrame, spec: SilverSpec, *, ro
     """
     if own.where(lacking()).isEmpty():
         return own
-    pairs = _pairs(changes, spec)
-    keys = _sources(own, pairs, spec)
+    keys = _sources(own, _pairs(changes, spec), spec)
     seen = of_keys(changes, keys, spec)
     if rows is not None:
         seen = seen.unionByName(of_keys(rows, keys, spec))
-    return _fill_creates(own, _resolve_roots(_before_deletes(seen, pairs, spec), spec), spec)
+    is_lacking, write = sf.coalesce(lacking(), sf.lit(False)), write_of(sf.col(POSITION), spec.connector).alias("write")
+    own = as_nullable(own)
+    creates = own.where(is_lacking).select("*", write).toArrow()
+    # Few, as a rule, and of any keys: a chain leads from one to the next, so that they are in no slices.
+    events = as_nullable(seen).select(*own.columns, write, is_lacking.alias("lacks")).toArrow()
+    filled = row_fold.fill_creates(creates, events, FoldPlan.of(spec)).select(own.columns)
+    return own.where(~is_lacking).unionByName(own.sparkSession.createDataFrame(filled, own.schema))
 
 
 def rows_as_events(rows: DataFrame, spec: SilverSpec, *, truncated: str | None) -> DataFrame:
@@ -137,72 +143,3 @@ def _sources(own: DataFrame, pairs: DataFrame, spec: SilverSpec) -> DataFrame:
     else:
         chain = pairs
     return chain.select(*[sf.col(f"o_{k}").alias(k) for k in slots]).distinct()
-
-
-def _before_deletes(seen: DataFrame, pairs: DataFrame, spec: SilverSpec) -> DataFrame:
-    """Per key change: `known` (whether there was a row and nothing is missing), its columns v_c0.. (null where the event
-    that made the row lacks them) and `root`, the key change that this event was."""
-    keys, rest = key_slots(spec), rest_slots(spec)
-    fit = sf.col("problem").isNull()
-    events = add_places(seen, spec).withColumns({"write": write_of(sf.col(POSITION), spec.connector), "lacks": lacking()})
-    order = Window.partitionBy(*keys).orderBy("place", sf.col(POSITION).isNull(), "offset")
-    so_far = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    # A row begins with an event that says everything, or with one that says it comes from another key.
-    begins = fit & (sf.col("absent").isNull() | sf.col("lacks"))
-    events = events.withColumn("life", sf.sum(begins.cast("int")).over(so_far))
-    life = Window.partitionBy(*keys, "life").orderBy("place", sf.col(POSITION).isNull(), "offset")
-    life = life.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    events = events.withColumns(
-        {
-            "known": (sf.col("life") > 0) & (sf.first(sf.col("_cdc_op")).over(life) != "d") & ~sf.bool_or(~fit).over(life),
-            "root": sf.max(sf.when(sf.col("lacks"), sf.col("write"))).over(life),
-            **{
-                f"v_{n}": sf.last(sf.when(fit & holds(n, spec), sf.struct(sf.col(n).alias("value"))), ignorenulls=True).over(life)
-                for n in rest
-            },
-        }
-    )
-    state = sf.struct("known", "root", *[f"v_{n}" for n in rest])
-    events = events.withColumn("before", sf.lag(state).over(order))
-    # A delivery repeated: the first one stands behind the row, the others behind the first.
-    first = events.where(fit & (sf.col("_cdc_op") == "d")).join(pairs.select("write"), "write", "left_semi")
-    first = first.groupBy("write").agg(sf.min_by("before", POSITION).alias("before"))
-    return first.select("write", "before.*").transform(compute_once)
-
-
-def _resolve_roots(links: DataFrame, spec: SilverSpec) -> DataFrame:
-    """The same with every root followed to its end; `known` only where that end is known."""
-    rest = rest_slots(spec)
-    while not links.where("root IS NOT NULL AND known").isEmpty():
-        ends = links.select(
-            sf.col("write").alias("root"),
-            sf.coalesce("known", sf.lit(False)).alias("r_known"),
-            sf.col("root").alias("r_root"),
-            *[sf.col(f"v_{n}").alias(f"r_{n}") for n in rest],
-        )
-        followed_ = links.join(ends, "root", "left")
-        more = sf.col("root").isNotNull()
-        links = followed_.select(
-            "write",
-            sf.when(more, sf.col("known") & sf.coalesce("r_known", sf.lit(False))).otherwise(sf.col("known")).alias("known"),
-            sf.col("r_root").alias("root"),
-            *[sf.coalesce(f"v_{n}", sf.when(more, sf.col(f"r_{n}"))).alias(f"v_{n}") for n in rest],
-        ).transform(compute_once)
-    return links
-
-
-def _fill_creates(own: DataFrame, links: DataFrame, spec: SilverSpec) -> DataFrame:
-    rest = rest_slots(spec)
-    joined = own.withColumn("write", sf.when(lacking(), write_of(sf.col(POSITION), spec.connector))).join(links, "write", "left")
-
-    def without(name: str) -> Expression:
-        return sf.coalesce(sf.array_contains("absent", int(name[1:])), sf.lit(False))
-
-    missing = [without(n) & sf.col(f"v_{n}").isNull() for n in rest]
-    whole = sf.coalesce(sf.col("known"), sf.lit(False)) & ~any_of(missing)
-    done = joined.withColumns({"lacks": lacking(), "whole": whole})
-    why = sf.lit("the row has a new key, and what it was under the old one is not known; ALTER TABLE ... REPLICA IDENTITY FULL")
-    values = {n: sf.when(sf.col("lacks") & without(n), sf.col(f"v_{n}")["value"]).otherwise(sf.col(n)) for n in rest}
-    problem = sf.when(sf.col("lacks") & ~sf.col("whole"), problem_value(MOVED, why)).otherwise(sf.col("problem"))
-    absent = sf.when(~(sf.col("lacks") & sf.col("whole")), sf.col("absent"))
-    return done.withColumns({**values, "problem": problem, "absent": absent}).select(*own.columns)

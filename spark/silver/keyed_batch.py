@@ -51,9 +51,17 @@ def is_late(before: Folded | None) -> Expression:
     """
     if before is None:
         return sf.lit(False)
-    highest = by_partition({topic: state.max_position for topic, state in before.topics.items()}).cast("string")
-    limit = highest if before.grown is None else sf.greatest(highest, sf.lit(before.grown))
+    limits = {t: {p: late_limit(before, t, p) for p in state.max_position} for t, state in before.topics.items()}
+    limit = sf.coalesce(by_partition(limits).cast("string"), sf.lit(before.grown))
     return sf.coalesce(sf.col("_cdc_position") <= limit, sf.lit(False))
+
+
+def late_limit(before: Folded | None, topic: str, partition: int) -> str:
+    """Up to which position, with it, an event of the partition is late (`is_late`); empty: none is."""
+    if before is None:
+        return ""
+    state = before.topics.get(topic)
+    return max(filter(None, (state.max_position.get(partition) if state else None, before.grown)), default="")
 
 
 def position_of_growth(before: Folded | None, topics: Mapping[str, CommittedTopic]) -> str | None:
@@ -294,21 +302,21 @@ def part_of_row(spec: SilverSpec) -> Expression:
     return is_part | (sf.col("_cdc_op") == "d") if spec.deletes == "soft" else is_part
 
 
-def position_of_truncate(silver_run: SilverRun, facts: BatchFacts) -> str | None:
-    """The position of the newest TRUNCATE that this table obeys.
+def position_of_truncate(silver_run: SilverRun, truncated: str | None) -> str | None:
+    """The position of the newest TRUNCATE that this table obeys; `truncated` is that of the newest one in the batch.
 
     Raises:
         UnsupportedEventError: when the table is declared to stop at one.
     """
     floor = silver_run.floor
-    if facts.truncated is None or silver_run.spec.truncate == "ignore" or (floor is not None and facts.truncated <= floor):
+    if truncated is None or silver_run.spec.truncate == "ignore" or (floor is not None and truncated <= floor):
         return floor
     if silver_run.spec.truncate == "halt":
         raise UnsupportedEventError(
-            f"table {silver_run.spec.table}: the source was truncated (position {facts.truncated}), and the table is declared to "
+            f"table {silver_run.spec.table}: the source was truncated (position {truncated}), and the table is declared to "
             "stop at that; set truncate: apply, soft or ignore"
         )
-    return facts.truncated
+    return truncated
 
 
 def set_aside(silver_run: SilverRun, problems: list[DataFrame], events: DataFrame) -> int:

@@ -50,7 +50,7 @@ from pyspark.sql import functions as sf
 from spark.bronze.change_log import by_partition, fold_at_last_run
 from spark.events.positions import EPOCH_WIDTH, snapshot_of, without_offset
 from spark.silver import quarantine_table, silver_table
-from spark.silver.keyed_batch import BatchFacts, SilverRun, position_of_truncate, set_aside
+from spark.silver.keyed_batch import SilverRun, position_of_truncate, set_aside
 from spark.silver.newest_event import POSITION
 from spark.silver.schema_difference import holders, is_of_source, newest_value
 from spark.silver.typed_changes import FOUND_NO_ROW, NO_ROW, UNCLEAR, problem_value, slot
@@ -102,7 +102,7 @@ def fresh_rows(silver_run: SilverRun) -> Iterator[Fresh]:
             sf.max(sf.when(fit & (sf.col("_cdc_op") == "t"), sf.col("_cdc_position"))).alias("truncated"),
         ).collect()[0]
         late = int(facts.replayed or 0)
-        truncate = position_of_truncate(silver_run, BatchFacts(late, 0, facts.problems, 0, 0, facts.truncated))
+        truncate = position_of_truncate(silver_run, facts.truncated)
         floors = (before.snapshot, before.truncated) if before else (None, None)
         snapshot = max(filter(None, (facts.snapshot, floors[0])), default=None)
         floor = max(filter(None, (snapshot, truncate)), default=None)

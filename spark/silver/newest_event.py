@@ -1,30 +1,27 @@
 """Many changes of a key to one: the newest wins, and what it does not hold comes from the changes before it.
 
-`newest_per_key` (`newest_rows_in_arrow` for Arrow) is one aggregation, right for every key whose newest event holds
+`newest_per_key` (`row_fold.newest_rows` for Arrow) is one aggregation, right for every key whose newest event holds
 its whole row; `fold_per_key` looks at the order of a key's events, for all other keys and for those folded again from
-all of bronze. In that order a *base* is the newest event that says everything (a whole row, or a delete), a *hole* an
-event in quarantine, and a *part* an event with absent columns: it can be folded when its base is a row and no hole
-lies between. Which parts cannot depends on the key's events and their order only, never on how they were cut into
-batches.
+all of bronze. What that order says is in spark.silver.row_fold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.events.arrow_records import sort_rows
 from spark.events.positions import without_offset
-from spark.silver.typed_changes import AFTER_PROBLEM, NO_ROW, key_slots, problem_value, slot
+from spark.silver import row_fold
+from spark.silver.key_slices import as_nullable, fold_slices
+from spark.silver.row_fold import BEHIND, POSITION, FoldPlan
+from spark.silver.typed_changes import key_slots, slot
 from spark.specs import META, SilverSpec
+from spark.table.spark_session import compute_once
 
 FACTS = ("late", "problems", "moved", "truncated")
-POSITION = "_cdc_position"
 
 
 def rest_slots(spec: SilverSpec) -> list[str]:
@@ -69,7 +66,7 @@ def after_truncate(changes: DataFrame, truncated: str | None) -> DataFrame:
 
 def behind(position: Expression) -> Expression:
     """Above every delivery of the event at this position, below the next event."""
-    return sf.concat(without_offset(position), sf.lit("~"))
+    return sf.concat(without_offset(position), sf.lit(BEHIND))
 
 
 def of_keys(changes: DataFrame, chosen: DataFrame, spec: SilverSpec) -> DataFrame:
@@ -87,103 +84,28 @@ def not_of_keys(changes: DataFrame, chosen: DataFrame, spec: SilverSpec) -> Data
     return changes.join(sf.broadcast(renamed), [sf.col(k).eqNullSafe(sf.col(f"w_{k}")) for k in keys], "left_anti")
 
 
-def add_places(changes: DataFrame, spec: SilverSpec) -> DataFrame:
-    """The events with `place`, their position; a record whose position cannot be read comes right behind what its
-    partition held of the key before it, and behind a replay of that as well."""
-    arrival = Window.partitionBy(*key_slots(spec), "topic", "partition").orderBy("offset")
-    before = sf.max(POSITION).over(arrival.rowsBetween(Window.unboundedPreceding, -1))
-    return changes.withColumn("place", sf.coalesce(sf.col(POSITION), behind(before), sf.lit("")))
-
-
-def holds(name: str, spec: SilverSpec) -> Expression:
-    """Whether an event says what the column is; a soft delete keeps the row as it was and says nothing."""
-    is_held = sf.col("absent").isNull() | ~sf.array_contains("absent", int(name[1:]))
-    return is_held & (sf.col("_cdc_op") != "d") if spec.deletes == "soft" else is_held
-
-
 def mark_problems(changes: DataFrame, spec: SilverSpec, *, from_start: bool) -> DataFrame:
-    """The events, with the problem of those parts of rows that have nothing to be completed from.
+    """The events, with the problem of those parts of rows that have nothing to be completed from (row_fold.mark_problems).
 
-    `from_start` says that `changes` is all there is of its keys, so that no row can be in the table beforehand.
-
-    Words used here and in `fold_per_key`, per key and in position order:
-
-        base    the newest event at or before this one that says everything: a whole row, or a delete
-        hole    an event before this one that is in quarantine
-        part    an event with absent columns. It can be folded when its base is a row and no hole lies between; when there
-                is no base in what is looked at, the rest of the row must come from the table.
+    Only keys with a part are looked at: an event that says everything has no other problem than its own.
     """
-    keys = key_slots(spec)
-    order = Window.partitionBy(*keys).orderBy("place", sf.col(POSITION).isNull(), "offset")
-    so_far = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    fit = sf.col("problem").isNull()
-    says_all = fit & sf.col("absent").isNull()
-    base = sf.last(sf.when(says_all, sf.struct(POSITION, "_cdc_op")), ignorenulls=True).over(so_far)
-    hole = sf.last(sf.when(~fit, sf.col("place")), ignorenulls=True).over(so_far)
-    if spec.partial:
-        return _begin_rows(changes, spec, from_start=from_start)
-    seen = add_places(changes, spec).withColumns({"base": base, "hole": hole})
-    is_part = fit & sf.col("absent").isNotNull()
-    behind_hole = sf.col("hole").isNotNull() & (sf.col("base").isNull() | (sf.col("hole") >= sf.col("base")[POSITION]))
-    no_row = sf.col("base")["_cdc_op"] == "d"
-    if from_start:
-        no_row = no_row | sf.col("base").isNull()
-    problem = (
-        sf.when(is_part & behind_hole, problem_value(AFTER_PROBLEM, _names(spec)))
-        .when(is_part & sf.coalesce(no_row, sf.lit(False)), problem_value(NO_ROW, _names(spec)))
-        .otherwise(sf.col("problem"))
-    )
-    return seen.withColumn("problem", problem).drop("base", "hole", "place")
-
-
-def _begin_rows(changes: DataFrame, spec: SilverSpec, *, from_start: bool) -> DataFrame:
-    """The events; a part that finds no row, because it is the first of its key or comes behind a delete, is the whole row.
-
-    What an event says of its columns holds whatever stands in quarantine before it.
-    """
-    order = Window.partitionBy(*key_slots(spec)).orderBy("place", sf.col(POSITION).isNull(), "offset")
-    earlier = order.rowsBetween(Window.unboundedPreceding, -1)
-    before = sf.last(sf.when(sf.col("problem").isNull(), sf.col("_cdc_op")), ignorenulls=True).over(earlier)
-    first = sf.coalesce(before == "d", sf.lit(from_start))
-    seen = add_places(changes, spec)
-    return seen.withColumn("absent", sf.when(~first, sf.col("absent"))).drop("place")
-
-
-def _names(spec: SilverSpec) -> Expression:
-    names = sf.array(*[sf.lit(c.name) for c in spec.columns])
-    listed = sf.array_join(sf.transform(sf.col("absent"), lambda i: sf.element_at(names, i + 1)), ", ")
-    hint = "; ALTER TABLE ... REPLICA IDENTITY FULL sends whole rows"
-    return sf.concat(sf.lit("the event has no value for "), listed, sf.lit(hint))
+    events = changes.transform(as_nullable).transform(compute_once)
+    parts = events.where(sf.col("absent").isNotNull())
+    if parts.isEmpty():
+        return events
+    slots = key_slots(spec)
+    keys = parts.select(*slots).distinct().transform(compute_once)
+    mark = partial(row_fold.mark_problems, plan=FoldPlan.of(spec), from_start=from_start)
+    marked = fold_slices(of_keys(events, keys, spec), slots, mark, events.schema)
+    return marked.unionByName(not_of_keys(events, keys, spec)).transform(compute_once)
 
 
 def fold_per_key(events: DataFrame, spec: SilverSpec) -> DataFrame:
-    """One row per key of judged events: each column from the newest event that holds it.
+    """One row per key of judged events: each column from the newest event that holds it (row_fold.fold_per_key).
 
     `absent` lists the columns that none of them holds.
     """
-    keys, rest = key_slots(spec), rest_slots(spec)
-    fit = events.where(sf.col("problem").isNull())
-
-    def newest(value: Expression, holds: Expression | None = None) -> Expression:
-        position = sf.col(POSITION) if holds is None else sf.when(holds, sf.col(POSITION))
-        return sf.max_by(value if holds is None else sf.when(holds, value), position)
-
-    folded = fit.groupBy(*keys).agg(
-        newest(sf.struct(*META)).alias("meta"),
-        *[newest(sf.struct(sf.col(name).alias("value")), holds(name, spec)).alias(name) for name in rest],
-    )
-    gaps = sf.array_compact(sf.array(*[sf.when(sf.col(name).isNull(), sf.lit(int(name[1:]))) for name in rest]))
-    return folded.select(
-        *keys,
-        *[sf.col(name)["value"].alias(name) for name in rest],
-        *[sf.col("meta").getField(name).alias(name) for name in META],
-        (sf.when(sf.size(gaps) > 0, gaps) if rest else sf.lit(None).cast("array<int>")).alias("absent"),
-    )
-
-
-def newest_rows_in_arrow(changes: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """One row per key, that of the highest position; `changes` has no NULL in a key and none in its positions."""
-    changes = sort_rows(changes, [POSITION])
-    ranked = changes.select(list(keys)).append_column("_cdc_rank", pa.array(np.arange(changes.num_rows)))
-    last = ranked.group_by(list(keys), use_threads=False).aggregate([("_cdc_rank", "max")])
-    return changes if last.num_rows == changes.num_rows else changes.take(last["_cdc_rank_max"].combine_chunks())
+    names = [*key_slots(spec), *rest_slots(spec), *META, "absent"]
+    rows = events.select(*names, "problem").transform(as_nullable)
+    fold = partial(row_fold.fold_per_key, plan=FoldPlan.of(spec))
+    return fold_slices(rows, key_slots(spec), fold, rows.select(*names).schema)

@@ -46,7 +46,7 @@ def fold_events_in_log(silver_run: SilverRun, keys: DataFrame, truncated: str | 
     changes = silver_run.less_dropped(after_truncate(rows, truncated))
     keys = key_changes.follow_moves(keys.distinct().transform(compute_once), changes, spec)
     own = of_keys(changes, keys, spec).transform(compute_once)
-    seen = mark_problems(key_changes.complete_creates(own, changes, spec), spec, from_start=True).transform(compute_once)
+    seen = mark_problems(key_changes.complete_creates(own, changes, spec), spec, from_start=True)
     return (keys, seen) if seen.where(sf.col("problem").isNotNull()).isEmpty() else None
 
 
@@ -212,9 +212,8 @@ def _parts(silver_run: SilverRun, newest: Newest, limit: str | None, state: Sett
 def _complete(silver_run: SilverRun, own: DataFrame, state: Settled, *, truncated: str | None, looked_up: bool) -> None:
     spec = silver_run.spec
     own = own if state.again is None else not_of_keys(own, state.again, spec)
-    # Looked at more than once; the checkpoint also keeps the plans behind it small, which is where the time goes.
-    seen = mark_problems(own, spec, from_start=silver_run.before is None).transform(compute_once)
-    completed = fold_per_key(seen, spec).transform(compute_once)
+    seen = mark_problems(own, spec, from_start=silver_run.before is None)
+    completed = fold_per_key(seen, spec)
     if silver_run.before is None:
         completed = existing(completed)
     elif looked_up and not spec.partial:
@@ -228,7 +227,7 @@ def _fold_again(silver_run: SilverRun, everything: DataFrame, state: Settled, *,
     assert state.again is not None
     own = of_keys(everything, state.again, silver_run.spec).transform(compute_once)
     completed = key_changes.complete_creates(own, everything, silver_run.spec)
-    seen = mark_problems(completed, silver_run.spec, from_start=True).transform(compute_once)
+    seen = mark_problems(completed, silver_run.spec, from_start=True)
     if marks:
         silver_run.mark(seen)
     _put_folded(silver_run, seen, state)
@@ -238,7 +237,6 @@ def _put_folded(silver_run: SilverRun, seen: DataFrame, state: Settled) -> None:
     assert state.again is not None
     folded = existing(fold_per_key(seen, silver_run.spec))
     if silver_run.before is not None:
-        folded = folded.transform(compute_once)
         if not keeps_deleted_rows(silver_run.spec):
             nothing_left = not_of_keys(state.again, folded, silver_run.spec)
             folded = folded.unionByName(deletes_of(nothing_left, folded, silver_run.spec))

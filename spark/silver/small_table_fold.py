@@ -3,8 +3,9 @@ nothing done.
 
 The contract is that of spark.silver.fold_job, commit by commit, so that a table may change sides at any commit. A
 table that is not there yet gets its columns, properties, ledger and first rows as version 0; a table without a key
-takes inserts only. A part of a row, a late event, a TRUNCATE, a value that does not fit, and a table that is large or
-has other rules are left to Spark (LeftToSparkError).
+takes inserts only. Parts of rows are completed from the batch and from the table's files, and a key with a late event
+is folded again from all of bronze (spark.silver.row_fold). Spark gets a value that does not fit, what belongs into
+quarantine, and a table that is large or has other rules.
 """
 
 from __future__ import annotations
@@ -17,24 +18,26 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark.bronze.change_log import BronzeTail
-from spark.errors import LeftToSparkError, SparkJobError, quantity
-from spark.events.arrow_records import keep_rows, leave_any, sort_rows
+from spark.bronze.change_log import BronzeTail, read_all_records
+from spark.errors import LeftToSparkError, SparkJobError, UnsupportedEventError, quantity
+from spark.events.arrow_records import keep_rows, leave_any, leave_first, sort_rows
 from spark.events.positions import NUMBER_WIDTH
 from spark.silver import fold_job as silver_job
-from spark.silver import keyed_batch, silver_table, table_generation, task_merge
+from spark.silver import keyed_batch, row_fold, silver_table, table_generation, task_merge
 from spark.silver.arrow_changes import Field, decode_changes, fields_of
 from spark.silver.column_ledger import DROPPED, PROPERTY, ColumnLedger
 from spark.silver.keyed_batch import SilverRun
-from spark.silver.newest_event import POSITION, newest_rows_in_arrow
+from spark.silver.row_fold import ABSENT, POSITION, FoldPlan
 from spark.silver.schema_evolution import at_birth, compare_columns, first_ledger
 from spark.silver.silver_table import DELETION_VECTORS_FROM
 from spark.silver.small_tables import reason_against
 from spark.silver.task_merge import TableSize, size_of
-from spark.specs import JobResult, SilverSpec
+from spark.silver.typed_changes import slot
+from spark.specs import DELETED, META, JobResult, SilverSpec
 from spark.table import commit_writer
 from spark.table.commit_history import Commit
 from spark.table.commit_metadata import Committed, CommittedTopic, Folded, fold_silver, silver_metadata, surviving
@@ -87,9 +90,14 @@ _META = (
 
 
 def lake_schema(fields: Sequence[Field]) -> pa.Schema:
-    """The table's columns, with the source's types as comments, and silver's own."""
+    """The table's columns, with the source's types as comments, and META."""
     own = [pa.field(f.column.name, f.form.lake, metadata={"comment": f.column.source_type}) for f in fields]
     return pa.schema([*own, *_META])
+
+
+def _mark_deleted(rows: pa.Table, spec: SilverSpec) -> pa.Table:
+    """As silver_table.name_columns: a table that keeps deleted rows says so of each."""
+    return rows.append_column(DELETED, pc.equal(rows["_cdc_op"], "d")) if spec.deletes == "soft" else rows
 
 
 def create_table(spec: SilverSpec, rows: pa.Table, user_metadata: str) -> None:
@@ -190,44 +198,130 @@ def _fold(table: SmallTable, tail: BronzeTail) -> JobResult:
     topics = table.committed.of_table(spec.table)
     if not silver_job.has_news(topics, before):
         return silver_job.result(spec, None, topics, before, {}, started)
-    changes, fields = (newest_changes if spec.keys else new_rows)(table, silver_run, tail)
-    version, counts = _commit(silver_run, delta, changes, fields)
+    changes = newest_changes(table, silver_run, tail, delta) if spec.keys else new_rows(table, silver_run, tail)
+    version, counts = _commit(silver_run, delta, changes)
     commit = Commit(version, "MERGE", None, {}, datetime.now(timezone.utc))
-    return silver_job.result(spec, commit, topics, before, {**_FIGURES, **counts}, started)
+    return silver_job.result(spec, commit, topics, before, counts, started)
 
 
-def newest_changes(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> tuple[pa.Table, list[Field]]:
-    """What is new of the table, one change per key, and its columns; `silver_run.spec` has the columns of the table.
+@dataclass(frozen=True)
+class ChangedRows:
+    """Whole rows in the table's columns, with META, and the batch's figures.
+
+    `forced` are the numbers of those that replace the table's row whatever its position: of keys that are folded again.
+    `truncated` is the position of the newest TRUNCATE that the table obeys.
+    """
+
+    rows: pa.Table
+    forced: np.ndarray
+    truncated: str | None
+    figures: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class NewRecords:
+    """The records that silver has not folded, in order and late ones, without TRUNCATEs."""
+
+    records: pa.Table
+    late: pa.Table
+    truncated: str | None
+    fields: list[Field]
+
+
+def newest_changes(table: SmallTable, silver_run: SilverRun, tail: BronzeTail, delta: Any) -> ChangedRows:
+    """What is new of the table, one change per key; `silver_run.spec` has the columns of the table, and `delta` its rows.
 
     Raises:
         LeftToSparkError: Spark has to look at it.
     """
-    records, fields = _batch(table, silver_run, tail)
-    return newest_rows_in_arrow(_decode(records, silver_run.spec, fields), silver_run.spec.keys), fields
+    batch, spec, before = _batch(table, silver_run, tail), silver_run.spec, silver_run.before
+    limit = batch.truncated if spec.truncate == "apply" else None
+    changes = row_fold.above(_decode(batch.records, spec, batch.fields), limit)
+    late_keys = row_fold.newest_rows(_decode(batch.late, spec, batch.fields), spec.keys)
+    again = _fold_again(batch, silver_run, late_keys, limit) if late_keys.num_rows else None
+    changes = changes if again is None else task_merge.without_keys(changes, late_keys, spec.keys)
+    folded, carried = _fold_changes(changes, spec, from_start=before is None)
+    schema = lake_schema(batch.fields)
+    rows = task_merge.fill_from_table(delta, spec, folded.cast(schema.append(folded.schema.field(ABSENT))), limit)
+    figures = {**_FIGURES, "carried_keys": carried}
+    if again is None:
+        return ChangedRows(_mark_deleted(rows, spec), np.empty(0, np.int64), batch.truncated, figures)
+    figures |= {"late_events": batch.late.num_rows, "refolded_keys": late_keys.num_rows}
+    forced = rows.num_rows + np.arange(again.num_rows)
+    rows = _mark_deleted(pa.concat_tables([rows, again.cast(schema)]), spec)
+    return ChangedRows(rows, forced, batch.truncated, figures)
 
 
-def new_rows(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> tuple[pa.Table, list[Field]]:
-    """The new rows of a table without a key, and its columns.
+def _fold_again(batch: NewRecords, silver_run: SilverRun, late_keys: pa.Table, limit: str | None) -> pa.Table:
+    """The rows of these keys, from everything that bronze has of them; a delete, of a key without a row."""
+    spec, committed = silver_run.spec, silver_run.committed
+    count = sum(state.records for state in committed.of_table(spec.table).values())
+    leave_first({f"an event comes late, and all {quantity(count, 'event')} are to be read": count > MOST_EVENTS})
+    keys = list(spec.keys)
+    records = read_all_records(spec.bronze_path, spec.table, committed.version)
+    everything = _decode(keep_rows(records, pc.invert(pc.equal(records["op"], "t").fill_null(False))), spec, batch.fields)
+    own = row_fold.above(task_merge.of_keys(everything, late_keys, keys), limit)
+    folded, _ = _fold_changes(own, spec, from_start=True)
+    if spec.deletes == "soft":
+        # Of a row that nobody has seen there is nothing to keep.
+        return folded.filter(pc.is_null(folded[ABSENT])).drop_columns(ABSENT)
+    gone = task_merge.without_keys(late_keys, folded, keys)
+    nothing = {name: pa.nulls(gone.num_rows, gone.schema.field(name).type) for name in gone.column_names if name not in keys}
+    nothing |= {POSITION: pa.array([""] * gone.num_rows), "_cdc_op": pa.array(["d"] * gone.num_rows)}
+    deletes = pa.table({name: nothing.get(name, gone[name]) for name in folded.column_names})
+    return pa.concat_tables([folded, deletes.cast(folded.schema)]).drop_columns(ABSENT)
+
+
+def _fold_changes(changes: pa.Table, spec: SilverSpec, *, from_start: bool) -> tuple[pa.Table, int]:
+    """One change per key, which may still lack what the table has, and of how many keys the newest event was a part."""
+    names = [column.name for column in spec.columns]
+    deleted = pc.equal(changes["_cdc_op"], "d").fill_null(False)
+    if changes[ABSENT].null_count == changes.num_rows and not (spec.deletes == "soft" and pc.any(deleted).as_py()):
+        return row_fold.newest_rows(changes, spec.keys).select([*names, *META, ABSENT]), 0
+    plan, by_slot = FoldPlan.of(spec), {slot(i): name for i, name in enumerate(names)} | {"absent": ABSENT}
+    events = changes.select([*names, *META, ABSENT]).rename_columns([*map(slot, range(len(names))), *META, "absent"])
+    events = events.append_column("offset", pa.array(np.zeros(events.num_rows, np.int64)))
+    events = events.append_column("problem", pa.nulls(events.num_rows, row_fold.PROBLEM_TYPE))
+    carried = int(row_fold.are_parts(row_fold.newest_rows(events, plan.keys), plan).sum())
+    events = row_fold.mark_problems(events, plan, from_start=from_start)
+    leave_any(pc.is_valid(events["problem"]), "an event that lacks values which no event before it has")
+    folded = row_fold.fold_per_key(events, plan)
+    return folded.rename_columns([by_slot.get(name, name) for name in folded.column_names]).select(
+        [*names, *META, ABSENT]
+    ), carried
+
+
+def new_rows(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> ChangedRows:
+    """The new rows of a table without a key.
 
     Raises:
         LeftToSparkError: Spark has to look at it.
     """
-    records, fields = _batch(table, silver_run, tail)
-    refuse_all_but_inserts(records, table.committed.of_table(silver_run.spec.table), silver_run.before)
-    return _decode(records, silver_run.spec, fields), fields
+    batch, before = _batch(table, silver_run, tail), silver_run.before
+    truncated = batch.truncated != (before.truncated if before else None)
+    leave_first({"an event comes late": batch.late.num_rows, "a TRUNCATE of a table without a key": truncated})
+    refuse_all_but_inserts(batch.records, table.committed.of_table(silver_run.spec.table), before)
+    rows = _decode(batch.records, silver_run.spec, batch.fields).drop_columns(ABSENT).cast(lake_schema(batch.fields))
+    return ChangedRows(rows, np.empty(0, np.int64), batch.truncated, _FIGURES)
 
 
-def _batch(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> tuple[pa.Table, list[Field]]:
-    fields = fields_of(silver_run.spec)
-    if table.held_twice:
-        raise LeftToSparkError("rows of bronze are held twice")
+def _batch(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> NewRecords:
+    spec, before = silver_run.spec, silver_run.before
+    fields = fields_of(spec)
+    leave_first({"rows of bronze are held twice": table.held_twice})
     refuse_rules(silver_run, fields)
-    records = _new_records(
-        tail.of_table(silver_run.spec.table), table.committed.of_table(silver_run.spec.table), silver_run.before
-    )
-    if records.nbytes > MOST_BATCH_BYTES:
-        raise LeftToSparkError(f"the events have {records.nbytes >> 20} MiB")
-    return records, fields
+    records, is_late = _new_records(tail.of_table(spec.table), table.committed.of_table(spec.table), before)
+    leave_first({f"the events have {records.nbytes >> 20} MiB": records.nbytes > MOST_BATCH_BYTES})
+    is_truncate = pc.equal(records["op"], "t").fill_null(False)
+    leave_any(pc.and_(is_truncate, is_late), "a TRUNCATE that comes late")
+    newest = pc.max(records.filter(is_truncate)["position"]).as_py()
+    try:
+        truncated = keyed_batch.position_of_truncate(silver_run, newest)
+    except UnsupportedEventError as error:
+        raise LeftToSparkError(str(error)) from error
+    others = pc.invert(is_truncate)
+    in_order, late = pc.and_(others, pc.invert(is_late)), pc.and_(others, is_late)
+    return NewRecords(keep_rows(records, in_order), records.filter(late), truncated, fields)
 
 
 def _decode(records: pa.Table, spec: SilverSpec, fields: list[Field]) -> pa.Table:
@@ -251,13 +345,15 @@ def _open(spec: SilverSpec, before: Folded | None) -> tuple[Any, SilverSpec]:
     delta = open_delta(spec.path)
     size = size_of(delta)
     large = _is_large(delta, size)
-    if large and spec.portable:
-        raise LeftToSparkError("the table is large, and is to have no deletion vectors")
     task_merge.refuse_unwritable(delta, vectors=large)
-    settled = spec_of_table(delta, spec, before)
-    if size.bytes > MOST_BYTES_OF_LARGE:
-        raise LeftToSparkError(f"the table has {size.bytes >> 30} GiB")
-    return delta, settled
+    marked = DELETED in [column.name for column in delta.schema().fields]
+    reasons = {
+        "the table is large, and is to have no deletion vectors": large and spec.portable,
+        "the table gets its mark of deleted rows": spec.deletes == "soft" and not marked,
+        f"the table has {size.bytes >> 30} GiB": size.bytes > MOST_BYTES_OF_LARGE,
+    }
+    leave_first(reasons)
+    return delta, spec_of_table(delta, spec, before)
 
 
 def _is_large(delta: Any, size: TableSize) -> bool:
@@ -314,18 +410,14 @@ def refuse_rules(silver_run: SilverRun, fields: list[Field]) -> None:
         "a column of the key is of a type that Spark compares": not {kinds[k] for k in spec.keys} <= KEY_TYPES,
         f"{quantity(events, 'event')} to be read": events > MOST_EVENTS,
     }
-    for reason, holds in reasons.items():
-        if holds:
-            raise LeftToSparkError(reason)
+    leave_first(reasons)
 
 
-def _new_records(records: pa.Table, topics: Mapping[str, CommittedTopic], before: Folded | None) -> pa.Table:
-    """Those that silver has not folded.
-
-    Raises:
-        LeftToSparkError: one of them comes late, or from below a TRUNCATE.
-    """
-    new_records = []
+def _new_records(
+    records: pa.Table, topics: Mapping[str, CommittedTopic], before: Folded | None
+) -> tuple[pa.Table, pa.ChunkedArray]:
+    """Those that silver has not folded, and which of them are late."""
+    new_records, is_late = [records.slice(0, 0)], [pa.array([], pa.bool_())]
     for topic, state in topics.items():
         state_before = before.topics.get(topic) if before else None
         for partition, end in state.positions.items():
@@ -333,33 +425,34 @@ def _new_records(records: pa.Table, topics: Mapping[str, CommittedTopic], before
             own = pc.and_(pc.equal(records["topic"], topic), pc.equal(records["partition"], partition))
             new = pc.and_(pc.greater_equal(records["offset"], start), pc.less(records["offset"], end))
             partition_records = keep_rows(records, pc.and_(own, new))
-            highest = state_before.max_position.get(partition) if state_before else None
-            limits = [highest, *((before.grown, before.truncated) if before else ())]
-            limit = max(filter(None, limits), default="")
-            if pc.any(pc.less_equal(partition_records["position"], limit)).as_py():
-                raise LeftToSparkError("an event comes late")
+            late = pc.less_equal(partition_records["position"], keyed_batch.late_limit(before, topic, partition))
             new_records.append(partition_records)
-    return pa.concat_tables(new_records) if new_records else records.slice(0, 0)
+            is_late += late.fill_null(False).chunks
+    return pa.concat_tables(new_records), pa.chunked_array(is_late)
 
 
-def _commit(silver_run: SilverRun, delta: Any, changes: pa.Table, fields: list[Field]) -> tuple[int, task_merge.RowCounts]:
-    spec, before = silver_run.spec, silver_run.before
-    truncated, snapshot = (before.truncated, before.snapshot) if before else (None, None)
-    done = silver_run.fold_state(truncated=truncated, quarantined=0, snapshot=snapshot)
-    rows = changes.cast(lake_schema(fields))
-    metadata = silver_metadata(silver_run.operation_id, done, _FIGURES)
+def _commit(silver_run: SilverRun, delta: Any, changes: ChangedRows) -> tuple[int, task_merge.RowCounts]:
+    spec, before, rows = silver_run.spec, silver_run.before, changes.rows
+    truncated = changes.truncated if before and changes.truncated != before.truncated else None
+    done = silver_run.fold_state(truncated=changes.truncated, quarantined=0, snapshot=before.snapshot if before else None)
+    metadata = silver_metadata(silver_run.operation_id, done, changes.figures)
     if delta is None:
-        rows = rows.filter(pc.not_equal(rows["_cdc_op"], "d"))
+        rows = rows if spec.deletes == "soft" else rows.filter(pc.not_equal(rows["_cdc_op"], "d"))
         create_table(spec, rows, metadata)
         version, counts = 0, {"inserted": rows.num_rows}
     elif not spec.keys:
         merged_changes = task_merge.LargeTableChanges(rows, newer=True, vectors=False)
         version, counts = task_merge.merge_by_vectors(delta, spec, merged_changes, metadata, silver_run.operation_id)
-    elif (large := _is_large(delta, size := size_of(delta))) or _is_written_by_us(spec, size):
+    elif (
+        (large := _is_large(delta, size := size_of(delta)))
+        or _is_written_by_us(spec, size)
+        # delta-rs's MERGE knows nothing of these.
+        or (spec.deletes == "soft" or truncated or len(changes.forced))
+    ):
         newer = before is None or pc.all(pc.greater(rows[POSITION], before.highest), min_count=0).as_py()
-        merged_changes = task_merge.LargeTableChanges(rows, newer, vectors=large)
+        merged_changes = task_merge.LargeTableChanges(rows, newer, vectors=large, forced=changes.forced, truncated=truncated)
         version, counts = task_merge.merge_by_vectors(delta, spec, merged_changes, metadata, silver_run.operation_id)
     else:
         version, counts = task_merge.merge_by_delta_rs(delta, spec, rows, metadata, silver_run.operation_id)
         task_merge.compact(delta)
-    return version, {**counts, "positions_remembered": keyed_batch.position_count(done)}
+    return version, {**changes.figures, **counts, "positions_remembered": keyed_batch.position_count(done)}

@@ -15,7 +15,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spark.bronze.narrow_columns import ENVELOPE
-from spark.silver.silver_table import keeps_deleted_rows
 from spark.specs import JobResult, SilverSpec
 from spark.table.commit_history import fold_history
 from spark.table.commit_metadata import Committed, CommittedTopic, fold
@@ -37,7 +36,7 @@ def reason_against(spec: SilverSpec) -> str:
     reasons = {
         f"its records are no {ENVELOPE}": spec.envelope != ENVELOPE,
         "its events may be about parts of rows": spec.partial,
-        "deleted rows stay": keeps_deleted_rows(spec),
+        "rows below a TRUNCATE stay": spec.truncate == "soft",
         # Arrow reads 1e-400 as 0.
         "others write its numbers": spec.foreign and any(_REAL.search(column.source_type) for column in spec.columns),
         "a column has a name that Spark writes": not all(_PLAIN_NAME.match(column.name) for column in spec.columns),

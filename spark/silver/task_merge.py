@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,8 +22,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark.errors import LeftToSparkError
+from spark.events.arrow_records import leave_first
+from spark.silver.row_fold import ABSENT, POSITION, lacks
 from spark.silver.silver_table import columns_with_bounds
-from spark.specs import SilverSpec
+from spark.silver.typed_changes import slot
+from spark.specs import DELETED, SilverSpec
 from spark.table.commit_writer import commit_info
 from spark.table.data_files import (
     FEATURE,
@@ -128,7 +131,6 @@ def _keys_by_name(spec: SilverSpec, changes: pa.Table) -> str:
     return f' AND t."{spec.keys[0]}" IN ({", ".join(map(str, values.to_pylist()))})'
 
 
-POSITION = "_cdc_position"
 _THREADS = 2
 
 
@@ -163,16 +165,84 @@ def find_matches(
 
 
 def keep_newer(
-    folder: LakeFolder, matches: Sequence[FileMatches], positions: pa.ChunkedArray
+    folder: LakeFolder, matches: Sequence[FileMatches], positions: pa.ChunkedArray, forced: np.ndarray
 ) -> tuple[list[FileMatches], np.ndarray]:
-    """The matches whose change is newer than the row, and the numbers of the changes that are not newer than theirs."""
+    """The matches whose change is newer than the row, or `forced`, and the numbers of the changes that are neither."""
     kept, late = [], [np.empty(0, np.int64)]
     for match in matches:
         held_positions = read_columns(folder, match.file, [POSITION])[POSITION]
         newer = pc.greater(positions.take(pa.array(match.changes)), held_positions.take(pa.array(match.rows))).to_numpy()
+        newer = newer | np.isin(match.changes, forced)
         kept.append(match.select(newer))
         late.append(match.changes[~newer])
     return [match for match in kept if len(match.rows)], np.concatenate(late)
+
+
+def of_keys(rows: pa.Table, chosen: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The rows with a key that is among those chosen."""
+    return rows.take(pa.array(_match(rows.select(list(keys)), chosen.select(list(keys)), keys)[0]))
+
+
+def without_keys(rows: pa.Table, chosen: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The rows of all other keys."""
+    others = np.ones(rows.num_rows, bool)
+    others[_match(rows.select(list(keys)), chosen.select(list(keys)), keys)[0]] = False
+    return rows.filter(pa.array(others))
+
+
+def fill_from_table(table: Any, spec: SilverSpec, changes: pa.Table, truncated: str | None) -> pa.Table:
+    """The changes without ABSENT: what it lists has the values of the row with the key, as the opened `table` has it.
+
+    Rows below `truncated` are gone, and one that is marked as deleted completes its delete only. A delete of no row is left out.
+
+    Raises:
+        LeftToSparkError: there is no such row.
+    """
+    numbers = np.flatnonzero(pc.is_valid(changes[ABSENT]).to_numpy())
+    if not len(numbers):
+        return changes.drop_columns(ABSENT)
+    if table is None:
+        return changes.filter(pc.is_null(changes[ABSENT])).drop_columns(ABSENT)
+    lacking = changes.take(pa.array(numbers))
+    folder, missing, is_delete = open_folder(spec.path), lacks(lacking[ABSENT]), pc.equal(lacking["_cdc_op"], "d").to_numpy()
+    matches = _rows_to_fill_from(table, spec, lacking, truncated)
+    has_row = np.isin(np.arange(len(numbers)), [number for match in matches for number in match.changes])
+    leave_first({"an event that lacks values of a row which the table does not have": not (has_row | is_delete).all()})
+    names = {slot(i): column.name for i, column in enumerate(spec.columns)}
+    schema = pa.schema([changes.schema.field(names[name]) for name in missing])
+    filed = [read_rows(folder, match.file, None, schema).take(pa.array(match.rows)) for match in matches]
+    rows = pa.concat_tables([schema.empty_table(), *filed])
+    source = np.full(len(numbers), -1)
+    for row, number in enumerate(np.concatenate([np.empty(0, np.int64), *(match.changes for match in matches)])):
+        source[number] = row
+    for name, mask in missing.items():
+        mask = mask & has_row
+        column = names[name]
+        both = pa.concat_arrays([*changes[column].chunks, *rows[column].chunks])
+        taken = np.arange(changes.num_rows)
+        taken[numbers[mask]] = changes.num_rows + source[mask]
+        changes = changes.set_column(changes.schema.get_field_index(column), schema.field(column), both.take(pa.array(taken)))
+    kept = np.ones(changes.num_rows, bool)
+    kept[numbers[~has_row]] = False
+    return changes.filter(pa.array(kept)).drop_columns(ABSENT)
+
+
+def _rows_to_fill_from(table: Any, spec: SilverSpec, lacking: pa.Table, truncated: str | None) -> list[FileMatches]:
+    folder, live = open_folder(spec.path), read_live_table(spec.path, table.version())
+    matches = find_matches(folder, list(live.files.values()), read_masks(table), lacking, spec.keys)
+    if truncated is not None:
+        matches = [match.select(~_are_below(folder, match.file, truncated)[match.rows]) for match in matches]
+    if spec.deletes == "soft":
+        is_delete, mark = pc.equal(lacking["_cdc_op"], "d").to_numpy(), pa.schema([pa.field(DELETED, pa.bool_())])
+        marks = [read_rows(folder, match.file, None, mark)[DELETED].take(pa.array(match.rows)) for match in matches]
+        stays = [pc.invert(gone.fill_null(False)).to_numpy() for gone in marks]
+        matches = [match.select(is_delete[match.changes] | there) for match, there in zip(matches, stays, strict=True)]
+    return matches
+
+
+def _are_below(folder: LakeFolder, file: AddFile, truncated: str) -> np.ndarray:
+    """Which rows of a file a TRUNCATE at this position takes away."""
+    return pc.less(read_columns(folder, file, [POSITION])[POSITION], truncated).to_numpy()
 
 
 def _may_hold(file: AddFile, changes: pa.Table, keys: Sequence[str]) -> bool:
@@ -238,12 +308,15 @@ class LargeTableChanges:
     """One row per key in the table's columns, with `_cdc_op`; `newer`: all are newer than any row of the table. Without a key
     all are new rows.
 
-    Without `vectors` the table gets none: each file with a match is written anew.
+    Without `vectors` the table gets none: each file with a match is written anew. `forced` are the numbers of the rows that count
+    whatever the table's row is; rows of the table below `truncated` go.
     """
 
     rows: pa.Table
     newer: bool
     vectors: bool = True
+    forced: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    truncated: str | None = None
 
 
 def merge_by_vectors(
@@ -258,38 +331,54 @@ def merge_by_vectors(
         LeftToSparkError: the log has changed meanwhile, or has a form that is not read here; nothing is committed.
     """
     folder, live = open_folder(spec.path), read_live_table(spec.path)
-    if live.version != table.version():
-        raise LeftToSparkError("somebody else has committed to the table meanwhile")
+    leave_first({"somebody else has committed to the table meanwhile": live.version != table.version()})
     masks = read_masks(table)
     rows = changes.rows
     matches = find_matches(folder, list(live.files.values()), masks, rows, spec.keys) if spec.keys else []
     late = np.empty(0, np.int64)
     if not changes.newer:
-        matches, late = keep_newer(folder, matches, rows[POSITION])
-    deletes = pc.equal(rows["_cdc_op"], "d").to_numpy()
+        matches, late = keep_newer(folder, matches, rows[POSITION], changes.forced)
+    deletes = pc.equal(rows["_cdc_op"], "d").to_numpy() & (spec.deletes == "hard")
     written = ~deletes
     written[late] = False
     matched = np.concatenate([match.changes for match in matches]) if matches else np.empty(0, np.int64)
     removed = int(deletes[matched].sum())
     updated = len(matched) - removed
+    gone = {match.file["path"]: match.rows for match in matches}
+    if changes.truncated is not None:
+        removed += _add_truncated(folder, live, masks, gone, changes.truncated)
     counts = {"inserted": int(written.sum()) - updated, "updated": updated, "deleted": removed}
     written_changes = replace(changes, rows=rows.filter(pa.array(written)))
-    actions = [*(upgrade_protocol(live) if changes.vectors else ()), *_actions(spec, live, masks, matches, written_changes)]
+    actions = [*(upgrade_protocol(live) if changes.vectors else ()), *_actions(spec, live, masks, gone, written_changes)]
     metrics = {f"numTargetRows{name.capitalize()}": count for name, count in counts.items()}
     table_of(spec.path).commit(live.version, [commit_info("MERGE", metadata, metrics), *actions])
     return find_version(spec.path, operation_id), counts
+
+
+def _add_truncated(
+    folder: LakeFolder, live: LiveTable, masks: Mapping[str, np.ndarray], gone: dict[str, np.ndarray], truncated: str
+) -> int:
+    """Put the rows below a TRUNCATE among those that are gone, by file; how many more that are."""
+    count = 0
+    for path, file in live.files.items():
+        below = _are_below(folder, file, truncated)
+        below &= rows_there(len(below), masks.get(unquote(path)))
+        below[gone.get(path, [])] = False
+        if below.any():
+            count += int(below.sum())
+            gone[path] = np.union1d(gone.get(path, np.empty(0, np.int64)), np.flatnonzero(below))
+    return count
 
 
 def _actions(
     spec: SilverSpec,
     live: LiveTable,
     masks: Mapping[str, np.ndarray],
-    matches: Sequence[FileMatches],
+    gone: Mapping[str, np.ndarray],
     changes: LargeTableChanges,
 ) -> list[dict[str, Any]]:
     """The adds and removes: every file with a match changes, and small ones where there are new rows."""
     folder, bounded, new = open_folder(spec.path), columns_with_bounds(spec), changes.rows
-    gone = {match.file["path"]: match.rows for match in matches}
     small = _small_files(live) if new.num_rows else frozenset()
     kept, added, removed, marked = [new], list[AddFile](), list[AddFile](), dict[str, np.ndarray]()
     for path, file in live.files.items():

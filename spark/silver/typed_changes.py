@@ -14,10 +14,12 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import reduce
+from types import MappingProxyType
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column as Expression
@@ -220,8 +222,10 @@ def is_outside(spec: SilverSpec, gaps: Sequence[Expression | None]) -> Expressio
     return sf.col("op").isin("c", "u", "r") & any_of(outsides) if outsides else None
 
 
-def outside_in_arrow(spec: SilverSpec, values: dict[str, pa.Array]) -> pa.Array | None:
-    """The same of whole rows in Arrow: one boolean per row."""
+def outside_in_arrow(
+    spec: SilverSpec, values: Mapping[str, pa.Array], gaps: Mapping[str, np.ndarray] = MappingProxyType({})
+) -> pa.Array | None:
+    """The same in Arrow: one boolean per row; `gaps` are by column the rows that do not hold it."""
     columns = {column.name: column for column in spec.columns}
     outsides = []
     for condition in spec.where:
@@ -230,7 +234,8 @@ def outside_in_arrow(spec: SilverSpec, values: dict[str, pa.Array]) -> pa.Array 
             sorted(condition_values(condition, columns[condition.column])),
         )
         among = pc.is_in(text, value_set=pa.array([*listed, *([None] if None in condition.values else [])], pa.string()))
-        outsides.append(among if condition.excluded else pc.invert(among))
+        outside, gap = among if condition.excluded else pc.invert(among), gaps.get(condition.column)
+        outsides.append(outside if gap is None else pc.and_(outside, pa.array(~gap)))
     return reduce(pc.or_, outsides) if outsides else None
 
 

@@ -108,7 +108,7 @@ def fold_history(
             raise HistoryTooShortError(f"{path}: version {up_to} is not among the newest {len(commits)}")
         return fold(seen)
 
-    return fold_newest(lambda limit: history(session, path, limit), fold_up_to)
+    return fold_newest(lambda limit: history(session, path, limit), fold_up_to, path=path)
 
 
 def commit_of(session: SparkSession, path: str, operation_id: str, *, rows: int | None = None) -> Commit:

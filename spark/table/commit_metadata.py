@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark.errors import CommitMetadataError, HistoryTooShortError
+from spark.errors import CommitMetadataError, HistoryTooShortError, other_format
 from spark.table.topic_commits import CommittedTopic, TopicCommit
 
 __all__ = [
@@ -30,13 +30,21 @@ __all__ = [
     "carries",
     "fold",
     "fold_silver",
+    "metadata_text",
     "parse",
     "silver_metadata",
     "surviving",
 ]
 
 FORMAT = 1
-RESTORED = '{"cdc_assets":1,"kind":"restore"}'
+
+
+def metadata_text(kind: str, facts: Mapping[str, Any]) -> str:
+    """The userMetadata of a commit of ours: what `kind` of table it writes, and what it says of it."""
+    return json.dumps({"cdc_assets": FORMAT, "kind": kind, **facts}, sort_keys=True, separators=(",", ":"))
+
+
+RESTORED = metadata_text("restore", {})
 """What `surviving` gives as the metadata of a RESTORE."""
 
 
@@ -89,16 +97,13 @@ def bronze_metadata(operation_id: str, base: Committed, topics: Mapping[str, Top
     committed = dict(base.topics)
     for topic, share in topics.items():
         committed[topic] = share.after(committed.get(topic))
-    return _dump(
-        {
-            "cdc_assets": FORMAT,
-            "kind": "bronze",
-            "operation_id": operation_id,
-            "base_version": base.version,
-            "topics": {t: s.to_dict() for t, s in topics.items()},
-            "committed": {t: s.to_dict() for t, s in committed.items()},
-        }
-    )
+    facts = {
+        "operation_id": operation_id,
+        "base_version": base.version,
+        "topics": {t: s.to_dict() for t, s in topics.items()},
+        "committed": {t: s.to_dict() for t, s in committed.items()},
+    }
+    return metadata_text("bronze", facts)
 
 
 def fold(commits: Iterable[tuple[int, str | None]]) -> Committed:
@@ -177,29 +182,24 @@ class Folded:
         return max((p for state in self.topics.values() for p in state.max_position.values()), default="")
 
 
+_FACTS = ("snapshot", "truncated", "quarantined", "grown", "settled", "waiting")
+
+
 def silver_metadata(
     operation_id: str, folded: Folded, counts: Mapping[str, int], *, replay: Mapping[str, Any] | None = None
 ) -> str:
     """The userMetadata of a silver commit: afterwards everything in `folded` is in the table. `replay`: it has replaced what was
     there, and this tells which versions that was (spark.upkeep.replay_job)."""
-    return _dump(
-        {
-            "cdc_assets": FORMAT,
-            "kind": "silver",
-            "operation_id": operation_id,
-            "bronze_version": folded.bronze_version,
-            "folded": {t: s.to_dict() for t, s in folded.topics.items()},
-            "max_position": {t: s.to_dict()["max_position"] for t, s in folded.topics.items()},
-            "snapshot": folded.snapshot,
-            "truncated": folded.truncated,
-            "quarantined": folded.quarantined,
-            "grown": folded.grown,
-            "settled": folded.settled,
-            "waiting": folded.waiting,
-            "counts": dict(counts),
-            **({"replay": dict(replay)} if replay else {}),
-        }
-    )
+    facts = {
+        "operation_id": operation_id,
+        "bronze_version": folded.bronze_version,
+        "folded": {t: s.to_dict() for t, s in folded.topics.items()},
+        "max_position": {t: s.to_dict()["max_position"] for t, s in folded.topics.items()},
+        **{name: getattr(folded, name) for name in _FACTS},
+        "counts": dict(counts),
+        **({"replay": dict(replay)} if replay else {}),
+    }
+    return metadata_text("silver", facts)
 
 
 def fold_silver(commits: Iterable[tuple[int, str | None]]) -> Folded | None:
@@ -212,12 +212,8 @@ def fold_silver(commits: Iterable[tuple[int, str | None]]) -> Folded | None:
                 topics={t: CommittedTopic.from_dict(s) for t, s in data["folded"].items()},
                 version=version,
                 operation_id=data["operation_id"],
-                snapshot=data.get("snapshot"),
-                truncated=data.get("truncated"),
-                quarantined=data.get("quarantined", 0),
-                grown=data.get("grown"),
-                settled=data.get("settled", 0),
-                waiting=tuple(data.get("waiting", ())),
+                **{name: data[name] for name in _FACTS if name != "waiting"},
+                waiting=tuple(data["waiting"]),
             )
     return None
 
@@ -263,12 +259,6 @@ def parse(text: str | None, kind: str, version: int) -> dict[str, Any] | None:
         return None
     if not isinstance(data, dict) or "cdc_assets" not in data or data.get("kind") != kind:
         return None
-    if data["cdc_assets"] != FORMAT:
-        raise CommitMetadataError(
-            f"version {version} was written in metadata format {data['cdc_assets']}, this code reads {FORMAT}: upgrade it"
-        )
+    if refusal := other_format(f"version {version}", f"a {kind} commit", data["cdc_assets"], FORMAT):
+        raise CommitMetadataError(refusal)
     return data
-
-
-def _dump(data: dict[str, Any]) -> str:
-    return json.dumps(data, sort_keys=True, separators=(",", ":"))

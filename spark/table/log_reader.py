@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from typing_extensions import Self
 
-from spark.errors import HistoryTooShortError
+from spark.errors import CommitMetadataError, HistoryTooShortError
 from spark.table.lake_location import is_local, is_reached
 from spark.table.table_folder import LakeFolder, open_folder
 
@@ -69,17 +69,22 @@ def widen(look: NewestCommits[Entry], first: int = FIRST_LOOK) -> Iterator[list[
         limit = limit * 10 if limit < _LARGEST_LOOK else None
 
 
-def fold_newest(look: NewestCommits[Entry], fold: Callable[[list[Entry]], Folding], first: int = FIRST_LOOK) -> Folding:
-    """The fold of the `first` newest commits, or of as many more as it needs.
+def fold_newest(
+    look: NewestCommits[Entry], fold: Callable[[list[Entry]], Folding], first: int = FIRST_LOOK, *, path: str
+) -> Folding:
+    """The fold of the `first` newest commits of the table at `path`, or of as many more as it needs.
 
     Raises:
         HistoryTooShortError: the whole log is too little.
+        CommitMetadataError: naming the table: a commit cannot be read.
     """
     for commits in widen(look, first):
         try:
             return fold(commits)
         except HistoryTooShortError as error:
             too_short = error
+        except CommitMetadataError as error:
+            raise CommitMetadataError(f"{path}: {error}") from error
     raise too_short
 
 

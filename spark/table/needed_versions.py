@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark.errors import LeftToSparkError
+from spark.errors import CommitMetadataError, LeftToSparkError, other_format
 from spark.table.commit_metadata import surviving
 from spark.table.log_reader import newest_commits, widen
 
@@ -15,8 +15,8 @@ from spark.table.log_reader import newest_commits, widen
 #
 # What is gone is one prefix of a topic: all records of the epochs before `epoch`, and of that epoch those below its offsets. So
 # one pair of epoch and offsets says it, and counts make every sum over the log what it was.
-FLOOR = "cdc.bronzeFrom"
-"""Table property: `{topic: Floor}` as JSON."""
+FLOOR, FORMAT = "cdc.bronzeFrom", 1
+"""Table property: `{"cdc_assets": FORMAT, "topics": {topic: Floor}}` as JSON."""
 CountsByEpoch = Mapping[int, Mapping[int, int]]
 """By epoch and partition."""
 
@@ -25,7 +25,7 @@ CountsByEpoch = Mapping[int, Mapping[int, int]]
 class Floor:
     """Of one topic. `at`: when it rose last, in seconds since 1970.
 
-    `highest` is the highest position that is gone; empty where nobody knows.
+    `highest` is the highest position that is gone; empty where no record has one.
     """
 
     table: str
@@ -45,15 +45,15 @@ class Floor:
         """Those of that epoch and later ones."""
         return sum(sum(by_partition.values()) for of, by_partition in self.counts.items() if of >= epoch)
 
-    def highest_with(self, position: str | None) -> str:
-        """The highest position that is gone, once this one is. A floor of an earlier release does not tell its own."""
-        return max(self.highest, position or "") if self.highest or not self.records else ""
-
     def is_within(self, epoch: int, positions: Mapping[int, int]) -> bool:
         """Whether somebody who has read the topic so far has read all that is gone."""
         if epoch != self.epoch:
             return epoch > self.epoch
         return all(end <= positions.get(partition, 0) for partition, end in self.positions.items())
+
+    def reaches(self, epoch: int, positions: Mapping[int, int]) -> bool:
+        """Whether all records of the topic up to there are gone."""
+        return Floor("", epoch, positions).is_within(self.epoch, self.positions)
 
     def count_gone(self, partition: int, *, from_epoch: int = 0) -> int:
         """Records of a partition that are gone, of this epoch and later ones."""
@@ -81,7 +81,7 @@ class Floor:
             {int(epoch): _int_keys(by_partition) for epoch, by_partition in data["counts"].items()},
             {str(op): int(count) for op, count in data["by_op"].items()},
             float(data["at"]),
-            data.get("highest", ""),
+            str(data["highest"]),
         )
 
 
@@ -91,13 +91,23 @@ def floors_of(configuration: Mapping[str, str] | None) -> dict[str, Floor]:
 
 
 def parse_floors(text: str | None) -> dict[str, Floor]:
-    """By topic, from the property's text; empty where there is none."""
-    return {topic: Floor.from_dict(floor) for topic, floor in json.loads(text).items()} if text else {}
+    """By topic, from the property's text; empty where there is none.
+
+    Raises:
+        CommitMetadataError: the property has another format.
+    """
+    if not text:
+        return {}
+    document = json.loads(text)
+    if refusal := other_format(f"table property {FLOOR}", "a floor", document.get("cdc_assets"), FORMAT):
+        raise CommitMetadataError(refusal)
+    return {topic: Floor.from_dict(floor) for topic, floor in document["topics"].items()}
 
 
 def floors_text(floors: Mapping[str, Floor]) -> str:
     """As it stands in the table's properties, equal floors as equal texts."""
-    return json.dumps({topic: floor.to_dict() for topic, floor in sorted(floors.items())}, separators=(",", ":"))
+    topics = {topic: floor.to_dict() for topic, floor in sorted(floors.items())}
+    return json.dumps({"cdc_assets": FORMAT, "topics": topics}, separators=(",", ":"))
 
 
 def _text_keys(values: Mapping[int, int]) -> dict[str, int]:

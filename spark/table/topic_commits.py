@@ -90,12 +90,11 @@ class TopicFacts:
 
 def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
     """The same from a JSON object, as arguments."""
-    by_partition = ("max_position", "last_position", "snapshots", "openings")
     return {
-        **{name: data[name] for name in ("table", "topic_id", "epoch")},
-        "records": data.get("records", 0),
-        "by_op": dict(data.get("by_op", {})),
-        **{name: _int_keys(data.get(name, {})) for name in by_partition},
+        **{name: data[name] for name in ("table", "topic_id", "epoch", "records")},
+        "by_op": dict(data["by_op"]),
+        **{name: _int_keys(data[name]) for name in ("max_position", "last_position", "snapshots")},
+        "openings": _int_keys(data.get("openings", {})),
         "schema_ids": data.get("schema_ids"),
     }
 
@@ -179,7 +178,7 @@ class TopicCommit(TopicFacts):
     def from_dict(cls, data: Mapping[str, Any]) -> TopicCommit:
         """From its JSON object."""
         ranges = {int(p): (r[0], r[1]) for p, r in data["ranges"].items()}
-        return cls(ranges=ranges, min_timestamp=data.get("min_timestamp"), **_facts(data))
+        return cls(ranges=ranges, min_timestamp=data["min_timestamp"], **_facts(data))
 
     def after(self, state: CommittedTopic | None) -> CommittedTopic:
         """The topic's state once this append is added to it."""

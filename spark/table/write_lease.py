@@ -42,12 +42,13 @@ from spark.errors import (
     LeftToSparkError,
     SchemaMismatchError,
     SparkJobError,
+    other_format,
 )
 from spark.table.lake_location import is_local, is_object
 from spark.table.table_folder import ObjectFolder, make_folder
 
 SPARK, TASK = "spark", "task"
-FOLDER = "_cdc_writer"
+FOLDER, FORMAT = "_cdc_writer", 1
 """In the table's folder; Delta's VACUUM leaves names alone that begin with an underscore."""
 TWO_MINUTES, RENEW_SECONDS = 120.0, 30.0
 _POLL_SECONDS = 0.25
@@ -222,13 +223,15 @@ def _newest(folder: ObjectFolder) -> _Claim:
             # Given back meanwhile, which removes what is older.
             continue
         claim = json.loads(newest.content)
+        if refusal := other_format(f"{folder.path}/{FOLDER}/{names[-1]}", "a lease", claim.get("cdc_assets"), FORMAT):
+            raise LeaseHeldError(refusal)
         return _Claim(int(names[-1].partition(".")[0]), claim["token"], claim["holder"], newest.seconds)
 
 
 def _put(folder: ObjectFolder, number: int, token: str, holder: str) -> bool:
     """Whether it is ours: where the answer to the write was lost, what is there tells."""
     name = f"{FOLDER}/{_name(number)}"
-    content = json.dumps({"token": token, "holder": holder}).encode()
+    content = json.dumps({"cdc_assets": FORMAT, "token": token, "holder": holder}).encode()
     if folder.put_if_absent(name, content):
         return True
     try:

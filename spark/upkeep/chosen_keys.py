@@ -84,7 +84,7 @@ def keys_by_name(session: SparkSession, texts: Sequence[str], spec: SilverSpec) 
 
 
 def _in_time(session: SparkSession, replay: ReplaySpec, spec: SilverSpec) -> DataFrame:
-    """Keys with an event that the source committed then; where it does not say when, that Kafka was given then."""
+    # By when the source committed the event; where it does not say, by when Kafka was given it.
     before = silver_folded(session, replay.silver.path)
     assert before is not None
     spec = replace(spec, schema_ids=all_schema_ids(before.topics.values()))
@@ -155,7 +155,6 @@ def _keep_single(session: SparkSession, spec: SilverSpec, texts: Sequence[str], 
 
 
 def _bounds(session: SparkSession, spec: SilverSpec, keys: WantedKeys) -> dict[str, _Bound]:
-    """By option, each bound as SQL."""
     types = {column.name: kind for column, kind in zip(spec.columns, lake_types(spec), strict=True)}
     bounds = dict[str, _Bound]()
     for name, text in keys.bounds:

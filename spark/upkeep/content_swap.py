@@ -83,7 +83,7 @@ def move_files(source: str, target: str, content: LiveTable) -> None:
 
 
 def _move(folder: LakeFolder, source: str, target: str) -> None:
-    """A file that is there already was moved by an attempt before this one."""
+    # A file that is there already was moved by an attempt before this one.
     from pyarrow.fs import FileType
 
     if folder.filesystem.get_file_info(target).type == FileType.NotFound:
@@ -93,9 +93,9 @@ def _move(folder: LakeFolder, source: str, target: str) -> None:
 
 def _common_folder(one: str, other: str) -> tuple[str, tuple[str, str]]:
     """The deepest folder that holds both, and their places below it."""
-    parts = [one.split("/"), other.split("/")]
-    depth = next(i for i, (a, b) in enumerate(zip(*parts, strict=False)) if a != b)
-    return "/".join(parts[0][:depth]), ("/".join(parts[0][depth:]), "/".join(parts[1][depth:]))
+    folders = [one.split("/"), other.split("/")]
+    depth = next(i for i, (a, b) in enumerate(zip(*folders, strict=False)) if a != b)
+    return "/".join(folders[0][:depth]), ("/".join(folders[0][depth:]), "/".join(folders[1][depth:]))
 
 
 def put_content(path: str, content: LiveTable, user_metadata: str) -> int:
@@ -133,7 +133,7 @@ def actions(now: LiveTable, content: LiveTable, user_metadata: str) -> list[dict
 
 
 def _metadata(now: LiveTable, content: LiveTable) -> dict[str, Any]:
-    """The content's columns, under the id that the table has; its properties too, but for those that are of its columns."""
+    # Id and properties stay the live table's, so that time travel and readers go on; but for those that are of its columns.
     if not now.metadata:
         return content.metadata
     own = now.metadata.get("configuration") or {}

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark.errors import LeaseLostError, LeftToSparkError, quantity
+from spark.table.commit_metadata import metadata_text
 from spark.table.commit_writer import commit_info, put_commit
 from spark.table.data_files import FEATURE, AddFile, read_masks, read_rows, remove_action, write_file
 from spark.table.delta_rs import open_delta
@@ -60,7 +61,7 @@ def figures_of(live: LiveTable, log: LogFiles) -> TableFigures:
     return TableFigures(
         version=live.version,
         files=len(files),
-        small_files=sum(is_small(file) for file in files),
+        small_files=sum(is_small_file(file) for file in files),
         bytes=sum(int(file["size"]) for file in files),
         rows=rows - dead,
         dead_rows=dead,
@@ -70,7 +71,7 @@ def figures_of(live: LiveTable, log: LogFiles) -> TableFigures:
     )
 
 
-def is_small(file: AddFile) -> bool:
+def is_small_file(file: AddFile) -> bool:
     """Whether the file should be made one with others."""
     return int(file["size"]) < SMALL_BYTES
 
@@ -139,8 +140,8 @@ def turn(path: str) -> Iterator[None]:
 
 def plan_bins(files: Sequence[AddFile]) -> list[list[AddFile]]:
     """The files that are made one each time, oldest first: those of which much is gone, and small ones if they are many."""
-    many = sum(map(is_small, files)) > MOST_SMALL
-    chosen = [file for file in files if _is_worn(file) or (many and is_small(file))]
+    many = sum(map(is_small_file, files)) > MOST_SMALL
+    chosen = [file for file in files if _is_worn(file) or (many and is_small_file(file))]
     bins: list[list[AddFile]] = []
     room = 0
     for file in sorted(chosen, key=lambda candidate: (int(candidate["modificationTime"]), candidate["path"])):
@@ -251,5 +252,4 @@ def replace_files(
 
 def own_commit_info(operation: str, metrics: Mapping[str, int], parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The first action of a commit of maintenance, which says nothing of what the table holds."""
-    text = json.dumps({"cdc_assets": 1, "kind": KIND, "operation_id": uuid.uuid4().hex}, separators=(",", ":"))
-    return commit_info(operation, text, metrics, parameters)
+    return commit_info(operation, metadata_text(KIND, {"operation_id": uuid.uuid4().hex}), metrics, parameters)

@@ -15,11 +15,14 @@ TWO_DAYS = 172_800.0
 
 @dataclass(frozen=True)
 class MaintenanceSpec:
-    """One table. `time_travel`: seconds for which older versions can be read. `needs`: versions that others still
-    read, with all since. `work_seconds`: a file that no commit names may be a writer's for so long. `old_windows`: of a ledger,
-    what goes. `named`: older versions that stay, each by itself; those between them may lose their files. `needed_seconds`: for
-    how long any version may be needed, so that nobody's VACUUM takes younger files. `old_records`: of a change log, what goes.
-    `settled`: of a quarantine, what goes. `writers`: the table by whose turn this one is written; its own where that is empty."""
+    """What maintenance is asked for one table.
+
+    time_travel: seconds for which older versions can be read. needs: versions that others still read, with all since.
+    named: older versions that stay, each by itself; those between them may lose their files. needed_seconds: for how long any
+    version may be needed, so that nobody's VACUUM takes younger files. work_seconds: for so long a file that no commit names
+    may be a writer's. old_windows: rows of a ledger that go. old_records: rows of a change log. settled: rows of a quarantine.
+    writers: the table by whose turn this one is written; its own where that is empty.
+    """
 
     path: str
     time_travel: float = TWO_DAYS
@@ -35,9 +38,11 @@ class MaintenanceSpec:
 
 @dataclass(frozen=True)
 class MaintenancePlan:
-    """What is to be done for a table. `rows` are those that go. `kept` says from which version on everything stays, and why;
-    `kept_seconds` how long ago the commit after that was made. `named` is the oldest version that stays by itself. `left` says
-    why nothing of it can be done here."""
+    """What is to be done for a table: rows that go, files that are made one, commits and files that are removed.
+
+    kept: from which version on everything stays, and why; kept_seconds: how long ago the commit after that was made.
+    named: the oldest version that stays by itself. left: why nothing of it can be done here (then there are no figures).
+    """
 
     figures: TableFigures | None
     rows: int = 0

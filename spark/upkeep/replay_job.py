@@ -41,7 +41,7 @@ from spark.upkeep.replay_shadow import (
     TwoTables,
     build_shadow,
     catch_up,
-    compare,
+    compare_shadow,
     find_rules,
     key_of,
     rows_of,
@@ -127,7 +127,7 @@ def undo(session: SparkSession, request: Undo) -> dict[str, int]:
 
 
 def _check_version(path: str, version: int) -> None:
-    """That all files of the version are there, before any of the tables goes back."""
+    # All files of the version have to be there before any of the tables goes back.
     if version < 0 or version == newest_version(path):
         return
     folder = open_folder(path)
@@ -147,7 +147,6 @@ def _error_of(path: str, version: int, reason: str) -> ReplayError:
 
 
 def _restore(session: SparkSession, path: str, version: int) -> None:
-    """One commit; a table that was not there then has no rows afterwards."""
     now = newest_version(path)
     if now == version:
         return
@@ -165,7 +164,7 @@ def _restore(session: SparkSession, path: str, version: int) -> None:
 
 
 def _check_bronze(session: SparkSession, silver: SilverSpec, mark: ReplayMark) -> None:
-    """That bronze holds all that has come since that version: the next run folds it again."""
+    # The next run folds again all that has come since that version: bronze has to hold it.
     then, committed = (
         silver_folded(session, silver.path, up_to=mark.before[SILVER]),
         fold_history(session, silver.bronze_path, fold),
@@ -224,7 +223,7 @@ def _compare(session: SparkSession, replay: ReplaySpec, layer: str, version: int
     made = rows_of(session, shadow.path)
     there = rows_of(session, live.path, version) if version >= 0 else made.limit(0)
     own = key_of(live.keys, made.columns)
-    return compare(TwoTables(of_chosen(there, keys), of_chosen(made, keys), own, version, replay.examples))
+    return compare_shadow(TwoTables(of_chosen(there, keys), of_chosen(made, keys), own, version, replay.examples))
 
 
 def swap(session: SparkSession, replay: ReplaySpec) -> Swapped:

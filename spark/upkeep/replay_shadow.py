@@ -23,7 +23,7 @@ from spark.proof.history_proof import Again, records_lost
 from spark.silver import fold_job as silver_job
 from spark.silver import history_job, quarantine_table
 from spark.silver.column_ledger import PROPERTY, ColumnLedger, FoldRules, diff, rule_changes
-from spark.silver.schema_evolution import at_birth, compare_columns, first_ledger, read_ledger, read_tracked, set_properties
+from spark.silver.schema_evolution import at_birth, compare_columns, first_ledger, read_ledger, set_properties
 from spark.specs import META, VALID, Column, SilverSpec, conditions_text
 from spark.table.commit_history import silver_folded
 from spark.table.commit_metadata import Folded
@@ -56,10 +56,8 @@ def find_rules(session: SparkSession, spec: SilverSpec, before: Folded | None, *
     )
     if {*ledger_before.where} != {*spec.where}:
         changes.append(f"rows: {conditions_text(ledger_before.where)} -> {conditions_text(spec.where)}")
-    now, made_by = FoldRules.of(spec), ledger_before.made_by
-    if not made_by and (tracked := read_tracked(session, spec.path)) is not None:
-        made_by = (FoldRules(track_history=tuple(tracked)),)
-    changes += [change.text for change in rule_changes(made_by, now, ledger_before.tracking())]
+    now = FoldRules.of(spec)
+    changes += [change.text for change in rule_changes(ledger_before.made_by, now, ledger_before.tracking())]
     if as_new:
         return _with_columns_of_today(spec, ledger_before, before, changes)
     try:
@@ -200,7 +198,7 @@ def rows_of(session: SparkSession, path: str, version: int | None = None) -> Dat
     return (reader if version is None else reader.option("versionAsOf", version)).load(path)
 
 
-def compare(tables: TwoTables) -> Difference:
+def compare_shadow(tables: TwoTables) -> Difference:
     """Count what differs, and show some of it."""
     missing = [key for key in tables.keys if key not in tables.live.columns]
     counts = _by_row(tables) if missing or not tables.keys else _by_key(tables)
@@ -260,7 +258,7 @@ def _names(side: str, tables: TwoTables) -> list[str]:
 
 
 def _text(name: str, kind: DataType) -> Expression:
-    """A value as a text: what has another type by today's rules is the same if it reads the same."""
+    # As texts: what has another type by today's rules is the same if it reads the same.
     value = sf.col(quote(name))
     return sf.hex(value) if isinstance(kind, BinaryType) else value.cast("string")
 

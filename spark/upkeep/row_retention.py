@@ -89,7 +89,6 @@ def _records(floors: Mapping[str, Floor], topic: str) -> int:
 
 
 def _may_have_older(file: AddFile, until: float) -> bool:
-    """By the bounds of the file: what goes is older than that."""
     least = (json.loads(file["stats"]) if file.get("stats") else {}).get("minValues", {}).get("timestamp")
     if not least:
         return True
@@ -104,7 +103,6 @@ def _places(folder: LakeFolder, file: AddFile, schema: pa.Schema) -> pa.Table:
 
 
 def _is_below(rows: pa.Table, floors: Mapping[str, Floor]) -> pa.ChunkedArray:
-    """Whether each row is to go; one that does not say of which epoch it is stays."""
     below = pa.chunked_array([pa.repeat(pa.scalar(False), rows.num_rows)])
     for topic, floor in floors.items():
         within = pc.less(rows["epoch"], floor.epoch)
@@ -121,7 +119,7 @@ def _count(rows: pa.Table) -> Counted:
 
 
 def _refuse_others(path: str, gone: Counted, floors: Mapping[str, Floor], newer: Mapping[str, Floor]) -> None:
-    """Of each epoch and partition exactly those that were proven."""
+    # Of each epoch and partition exactly those that were proven go: one record more or less, and nothing goes.
     proven = Counted()
     for topic, floor in newer.items():
         before = floors[topic].counts if topic in floors else {}
@@ -261,7 +259,6 @@ def remove_settled(path: str, live: LiveTable, settled: SettledRecords) -> int:
 
 
 def _masks_of_settled(folder: LakeFolder, live: LiveTable, settled: SettledRecords) -> Iterator[tuple[AddFile, pa.ChunkedArray]]:
-    """Which rows of each file go."""
     for file in live.files.values():
         rows = read_columns(folder, file, _TOLD)
         redriven_at = rows["redriven_at"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())

@@ -79,10 +79,8 @@ def set_properties_by_spark(session: Any, path: str, *, properties: Mapping[str,
 
 
 def _run_under_lease(path: str, statement: Callable[[], Any]) -> str:
-    """Spark commits what it has written without looking whose turn it is, so it has the table's turn for all of it, as
-    every writer of Spark has (spark.table.write_lease). One that waits for it waits for one OPTIMIZE of files that are
-    small or worn.
-    """
+    # Spark commits what it has written without looking whose turn it is, so it has the table's turn for all of it, as every
+    # writer of Spark has (spark.table.write_lease). One that waits for it waits for one OPTIMIZE of files that are small or worn.
     try:
         with lend_to_spark(path, seconds=LEASE_SECONDS):
             statement()
@@ -112,7 +110,7 @@ TRIES = 3
 """So often a rewriting is begun that writers came before."""
 
 
-def plan(spec: MaintenanceSpec) -> MaintenancePlan:
+def plan_table(spec: MaintenanceSpec) -> MaintenancePlan:
     """What would be done now; nothing is changed."""
     try:
         return _plan(spec, *_look(spec.path))
@@ -193,7 +191,6 @@ def _attempt(name: str, given_up: dict[str, str], step: Callable[[], Answer]) ->
 
 
 def _in_turn(writers: str, step: Callable[[], Answer]) -> Answer:
-    """The step, in the turn of the table `writers` from its begin, where one is named."""
     if not writers:
         return step()
     with file_rewrite.turn(writers):
@@ -233,7 +230,7 @@ def _remove_rows(spec: MaintenanceSpec, live: LiveTable) -> int:
 
 
 def _rewrite(spec: MaintenanceSpec, live: LiveTable, spark: BySpark | None) -> file_rewrite.Rewritten:
-    """As long as writers come before, from what they have left."""
+    # A writer that came first leaves files to do again: up to TRIES looks.
     done = _rewrite_once(spec, live, spark)
     for _ in range(1, TRIES):
         if not done.given_up:
@@ -253,7 +250,6 @@ def _rewrite_once(spec: MaintenanceSpec, live: LiveTable, spark: BySpark | None)
 
 
 def _set_properties(spec: MaintenanceSpec, spark: BySpark | None) -> None:
-    """Delta's own removals keep, from now on, what others of ours need."""
     path, live = spec.path, read_live_table(spec.path)
     properties = properties_to_set(live.metadata.get("configuration") or {}, spec.needed_seconds)
     if not properties:
@@ -271,7 +267,7 @@ def _set_properties(spec: MaintenanceSpec, spark: BySpark | None) -> None:
 
 
 def _make_checkpoint(path: str) -> bool:
-    """Under the table's lease, as every checkpoint of ours: two writers of one could spoil it."""
+    # Under the table's lease, as every checkpoint of ours: two writers of one could spoil it.
     from deltalake.exceptions import DeltaError
 
     if list_log(path).since_checkpoint < CHECKPOINT_FROM:
@@ -285,7 +281,7 @@ def _make_checkpoint(path: str) -> bool:
 
 
 def _expire(spec: MaintenanceSpec) -> Maintained:
-    """Files first: what is in no version that is kept is found from commits that then may go."""
+    # Files first: what is in no version that is kept is found from commits that then may go.
     live, log = _look(spec.path)
     kept = _find_kept(spec, log)
     named = _find_named(spec, live, log, kept)

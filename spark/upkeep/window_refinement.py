@@ -96,7 +96,7 @@ def _figure(measure: Measure, kind: object) -> Expression:
 
 
 def _sum(column: Expression, kind: object) -> Expression:
-    """Of floating-point numbers in ascending order: added in another, the last digits would be others."""
+    # Floating-point numbers are added in ascending order: in another the last digits would be others.
     if isinstance(kind, DoubleType | FloatType):
         values = sf.array_sort(sf.collect_list(column.cast("double")))
         return sf.when(sf.size(values) > 0, sf.aggregate(values, sf.lit(0.0), lambda total, value: total + value))

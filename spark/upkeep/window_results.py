@@ -7,8 +7,7 @@ there, and is run again, puts its panes in the place of those.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from pyspark.sql import Column as Expression
@@ -17,6 +16,7 @@ from pyspark.sql import functions as sf
 
 from spark.errors import HistoryTooShortError
 from spark.table.commit_history import Commit, commit_of, fold_history, refuse_foreign
+from spark.table.commit_metadata import metadata_text, parse
 from spark.table.identifiers import quote, table_at
 from spark.table.log_reader import newest_commits, widen
 from spark.table.spark_session import compute_once, execute
@@ -27,8 +27,10 @@ _KIND = "windowed"
 
 @dataclass(frozen=True)
 class KeptResults:
-    """`silver_version` and `mark` (changed_rows.version_mark) are silver's; `watermark` in microseconds; `digest` is the
-    declaration's."""
+    """What a commit of results says: the version of silver that they are of, and its `mark` (window_refinement.version_mark).
+
+    watermark: microseconds since 1970, None where no row has an event time. digest: of the declaration.
+    """
 
     silver_version: int
     mark: str
@@ -38,8 +40,7 @@ class KeptResults:
 
     def to_metadata(self) -> str:
         """As the commit's userMetadata; the operation's id as spark.table.commit_history.commit_of looks for it."""
-        facts = {"cdc_assets": 1, "kind": _KIND, **asdict(self)}
-        return json.dumps(facts, separators=(",", ":"), sort_keys=True)
+        return metadata_text(_KIND, asdict(self))
 
 
 def state_of_results(session: SparkSession, spec: WindowedSpec) -> KeptResults | None:
@@ -50,7 +51,7 @@ def state_of_results(session: SparkSession, spec: WindowedSpec) -> KeptResults |
     """
 
     def newest(commits: list[tuple[int, str | None]]) -> KeptResults | None:
-        if (state := _newest([text for _, text in commits])) is not None:
+        if (state := _newest(commits)) is not None:
             return state
         if commits and min(version for version, _ in commits) > 0:
             raise HistoryTooShortError(f"{spec.path}: no commit of windows among the newest {len(commits)}")
@@ -74,17 +75,14 @@ def versions_here(spec: WindowedSpec) -> tuple[int, int] | None:
 def read_kept_results(path: str) -> KeptResults | None:
     """What the newest commit of ours says, without Spark, however many of others came since; None where that is not told."""
     looks = widen(lambda limit: newest_commits(path, limit) or [])
-    states = (_newest([commit["userMetadata"] for commit in commits]) for commits in looks)
+    states = (_newest((commit["version"], commit["userMetadata"]) for commit in commits) for commits in looks)
     return next((state for state in states if state is not None), None)
 
 
-def _newest(texts: Sequence[str | None]) -> KeptResults | None:
-    """What the first of these metadata that is ours says."""
-    for text in texts:
-        metadata = json.loads(text) if text and text.startswith("{") else {}
-        if metadata.get("kind") == _KIND:
-            facts = {name: metadata[name] for name in ("silver_version", "mark", "watermark", "digest", "operation_id")}
-            return KeptResults(**facts)
+def _newest(commits: Iterable[tuple[int, str | None]]) -> KeptResults | None:
+    for version, text in commits:
+        if (facts := parse(text, _KIND, version)) is not None:
+            return KeptResults(**{name: facts[name] for name in KeptResults.__dataclass_fields__})
     return None
 
 
@@ -139,7 +137,6 @@ def pane_of(spec: WindowedSpec, before: int | None, after: int | None) -> Expres
 
 
 def _figures(side: str, names: list[str]) -> Expression:
-    """The measures of one side, null where there is no result."""
     return sf.when(sf.col(side).isNotNull(), sf.struct(*[sf.col(side).getField(name).alias(name) for name in names]))
 
 

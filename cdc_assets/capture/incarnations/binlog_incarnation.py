@@ -128,7 +128,7 @@ def facts_of(database: MySqlDatabase, gtids: str) -> MySqlFacts:
 
 def remember_uuid(memory: Memory, uuid: str) -> None:
     """Take this server for the one that is known."""
-    memory.known = Known(uuid, 0, (), datetime.now(timezone.utc).isoformat(timespec="seconds"))
+    memory.known = Known(uuid, 0, datetime.now(timezone.utc).isoformat(timespec="seconds"))
     memory.save()
 
 

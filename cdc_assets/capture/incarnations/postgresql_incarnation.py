@@ -311,7 +311,7 @@ def remember(
         epochs = (database.count_epoch(table, epochs) or 0) if opens_epoch else epochs
         StartsTable(expect(source.database, Database)).ensure(names.starts_table(source))
     now = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
-    memory.known = Known(facts.system, facts.timeline, (), now, home, looks or 0, epochs)
+    memory.known = Known(facts.system, facts.timeline, now, home, looks or 0, epochs)
     memory.save()
     return looks is not None
 

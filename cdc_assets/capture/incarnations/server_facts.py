@@ -28,12 +28,11 @@ class Known:
     """The server that was read: its identifier and timeline, the witness, and when that was (UTC).
 
     `home` is this home's number in the witness (facts.WitnessRows), `looks` what its row counts at least, `epochs` that of row 0;
-    no `looks`: it has no row. `tokens`: the witness of a release before this one, until the next look.
+    no `looks`: it has no row.
     """
 
     system: str
     timeline: int
-    tokens: tuple[str, ...]
     at: str
     home: int = 0
     looks: int = 0
@@ -86,12 +85,12 @@ class Memory:
         data = read_json(path)
         if data is None:
             return cls(path)
-        remembered, opening, seen = data["known"], data["opening"], data.get("seen") or {}
+        remembered, opening, seen = data["known"], data["opening"], data["seen"]
         return cls(
             path,
-            Known(**{**remembered, "tokens": tuple(remembered["tokens"])}) if remembered else None,
+            Known(**remembered) if remembered else None,
             Opening(**{**opening, "bounds": _with_numbers(opening["bounds"])}) if opening else None,
-            SeenStarts(**{**seen, "ends": _with_numbers(seen["ends"])}) if seen else SeenStarts(),
+            SeenStarts(**{**seen, "ends": _with_numbers(seen["ends"])}),
         )
 
     def save(self) -> None:
@@ -130,8 +129,8 @@ SELECT NOT pg_is_in_recovery() AND CASE
   WHEN to_regnamespace(%(schema)s) IS NOT NULL THEN has_schema_privilege(to_regnamespace(%(schema)s)::oid, 'CREATE')
   ELSE has_database_privilege(current_database(), 'CREATE') END
 """
-_EPOCHS, _OLD_TOKEN = 0, 1
-FIRST_HOME, LAST_HOME = 2, 2**31 - 1
+_EPOCHS = 0
+FIRST_HOME, LAST_HOME = 1, 2**31 - 1
 """Numbers of homes: what an `int` of PostgreSQL has left."""
 
 
@@ -140,12 +139,11 @@ class WitnessRows:
     """The rows of `cdc_assets.witness_<source>`, `(id int, token text)`, which several homes share.
 
     `looks`: by the number of a home, how often it has looked. `epochs` (row 0): how often a home has taken another server for
-    the one that is read. `token` (row 1): what a release before this one wrote, as one row for all homes.
+    the one that is read.
     """
 
     looks: Mapping[int, int] = field(default_factory=dict)
     epochs: int = 0
-    token: str | None = None
 
 
 @dataclass(frozen=True)
@@ -258,7 +256,7 @@ def _witness(connection: Any, table: TableId) -> WitnessRows:
 
     rows = dict(connection.execute(sql.SQL("SELECT id, token FROM {}").format(sql.Identifier(*table))).fetchall())
     looks = {home: int(count) for home, count in rows.items() if home >= FIRST_HOME}
-    return WitnessRows(looks, int(rows.get(_EPOCHS, 0)), rows.get(_OLD_TOKEN))
+    return WitnessRows(looks, int(rows.get(_EPOCHS, 0)))
 
 
 def forks(history: str) -> dict[int, int]:

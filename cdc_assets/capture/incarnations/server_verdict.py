@@ -76,12 +76,10 @@ def is_of_earlier_epoch(known: Known, facts: ServerFacts) -> bool:
 
 def _lacking_witness(known: Known, witness: WitnessRows | None) -> str:
     """What the rows lack of those that this home wrote; "": nothing. Rows of other homes say nothing."""
-    if not known.looks and not known.tokens:
+    if not known.looks:
         return ""
     if witness is None:
         return "is gone"
-    if not known.looks:
-        return "" if witness.token in known.tokens else "is an older one"
     if witness.epochs < known.epochs:
         return f"is an older one, with {quantity(witness.epochs, 'epoch')} of {known.epochs}"
     looks = witness.looks.get(known.home)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -180,28 +179,6 @@ def test_several_homes_look_at_one_source(server: OwnServer, tmp_path: Path) -> 
     assert {home.verdict(0)[0] for home in (*everybody, newcomer)} == {"other"}
 
 
-def test_a_witness_of_a_release_before(server: OwnServer, tmp_path: Path) -> None:
-    """One row, with a token that every look wrote anew: compared once more, and left to homes of that release."""
-    asked = Asked(server)
-    server.run(
-        SLOT,
-        "CREATE SCHEMA cdc_assets",
-        "CREATE TABLE cdc_assets.witness_shop (id int PRIMARY KEY, token text NOT NULL)",
-        "INSERT INTO cdc_assets.witness_shop VALUES (1, 'second')",
-    )
-    system = asked.facts().system
-    file = Memory.of("shop").path
-    file.parent.mkdir(parents=True)
-    for tokens, expected in ((["first"], "other"), (["first", "second"], "same")):
-        known = {"system": system, "timeline": 1, "tokens": tokens, "at": "2026-01-01"}
-        file.write_text(json.dumps({"known": known, "opening": None}))
-        assert asked.verdict(0)[0] == expected
-    asked.remember()
-    server.run("UPDATE cdc_assets.witness_shop SET token = 'third' WHERE id = 1")
-    assert asked.verdict(0) == ("same", "")
-    assert asked.facts().witness.token == "third"  # type: ignore[union-attr]
-
-
 def test_an_event_from_beyond_the_log_is_no_restore(server: OwnServer, tmp_path: Path) -> None:
     """Somebody has written it into a topic: the witness shows the server that was read. Without one, and once it is restored,
     it stays a server whose log is too short."""
@@ -266,9 +243,8 @@ def _until(connection: psycopg.Connection, question: str) -> None:
         time.sleep(0.1)
 
 
-FACTS = ServerFacts("7", 1, 1000, {}, {"synced": False, "wal_status": "reserved"}, WitnessRows({5: 9}, 2, "token"))
-KNOWN = Known("7", 1, (), "2026-01-01", home=5, looks=9, epochs=2)
-OLD = Known("7", 1, ("token",), "2026-01-01")
+FACTS = ServerFacts("7", 1, 1000, {}, {"synced": False, "wal_status": "reserved"}, WitnessRows({5: 9}, 2))
+KNOWN = Known("7", 1, "2026-01-01", home=5, looks=9, epochs=2)
 
 
 @pytest.mark.parametrize(
@@ -284,9 +260,6 @@ OLD = Known("7", 1, ("token",), "2026-01-01")
         (replace(FACTS, system="8", witness=WitnessRows({}, 3)), KNOWN, 900, "same"),
         (replace(FACTS, witness=None), KNOWN, 900, "other"),
         (replace(FACTS, witness=None), replace(KNOWN, looks=0), 900, "same"),
-        (FACTS, OLD, 900, "same"),
-        (replace(FACTS, witness=WitnessRows(token="new")), OLD, 900, "other"),
-        (replace(FACTS, witness=None), OLD, 900, "other"),
         (FACTS, KNOWN, 1001, "other"),
         (replace(FACTS, system="8"), KNOWN, 900, "other"),
         (replace(FACTS, slot=None), KNOWN, 900, "other"),

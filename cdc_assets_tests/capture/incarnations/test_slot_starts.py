@@ -131,5 +131,3 @@ def test_what_was_seen_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     memory.seen = SeenStarts(7, {"t": {0: 3}}, "lost")
     memory.save()
     assert Memory.of("shop").seen == memory.seen
-    memory.path.write_text('{"known": null, "opening": null}', encoding="utf-8")
-    assert Memory.of("shop").seen == SeenStarts()

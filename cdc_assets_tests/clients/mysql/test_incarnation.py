@@ -42,6 +42,6 @@ def test_a_reset_server_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_another_uuid_is_a_failover() -> None:
-    known = Known("a", 0, (), "2026-01-01T00:00:00+00:00")
+    known = Known("a", 0, "2026-01-01T00:00:00+00:00")
     found = judge_mysql(MySqlFacts("b", [("binlog.000001", 900)], has_read=True), [], known, is_reading=True)
     assert (found.kind, "failed over" in found.reason) == ("other", True)

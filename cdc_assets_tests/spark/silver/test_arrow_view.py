@@ -127,8 +127,7 @@ def test_what_only_spark_folds_is_an_error(session: SparkSession, tmp_path: Path
     lake.fold(spec)
     lake.put("t", event(1, None, op="t"))
     lake.append(lake.all_of("t"))
-    with pytest.raises(LeftToSparkError, match="a record that is no c, u, d or r"):
-        view(spec)
+    assert view(spec).reader().read_all().num_rows == 0
     with pytest.raises(LeftToSparkError, match="the source's columns have changed"):
         view(replace(spec, columns=(*spec.columns, Column("more", "text"))))
     silver.run(session, spec)
@@ -136,9 +135,8 @@ def test_what_only_spark_folds_is_an_error(session: SparkSession, tmp_path: Path
     lake.put("t", event(2, {"id": 2, "v": "b"}))
     lake.put("t", event(3, {"id": 3, "v": "b"}, source={"lsn": 1, "sequence": '["1", "1"]', "txId": 1}))
     lake.append(lake.all_of("t"))
-    with pytest.raises(LeftToSparkError, match="an event comes late"):
-        view(spec)
-    with pytest.raises(LeftToSparkError, match="deleted rows stay"):
-        view(replace(spec, deletes="soft"))
+    assert sorted(view(spec).reader(["id"]).read_all()["id"].to_pylist()) == [2]
+    with pytest.raises(LeftToSparkError, match="rows below a TRUNCATE stay"):
+        view(replace(spec, truncate="soft"))
     with pytest.raises(LeftToSparkError, match="not reached without Spark"):
         open_silver("hdfs://name/silver")

@@ -49,7 +49,7 @@ def test_rules_that_came_and_went_stay_known() -> None:
     assert ColumnLedger.from_text(ledger.to_text()) == ledger
 
 
-def test_a_table_from_before_rules_were_kept_tells_nothing() -> None:
+def test_a_table_of_unknown_rules_tells_nothing() -> None:
     old = replace(first_ledger(SPEC), made_by=())
     soft = replace(SPEC, deletes="soft")
     assert "made_by" not in old.to_text()
@@ -73,11 +73,6 @@ def test_tracked_columns(before: Sequence[str], now: Sequence[str], told: list[s
     made_by, declared = (FoldRules(track_history=tuple(before)),), FoldRules(track_history=tuple(now))
     assert [change.text for change in rule_changes(made_by, declared, TRACKABLE)] == told
     assert len(add_rules(made_by, declared, TRACKABLE)) == 1 + bool(told)
-
-
-def test_a_history_from_before_has_its_tracked_columns_in_a_property() -> None:
-    assert FoldRules.of_property('["v"]') == (FoldRules(track_history=("v",)),)
-    assert FoldRules.of_property("Table has no property") == FoldRules.of_property("") == ()
 
 
 def test_a_column_that_came_later_is_not_compared() -> None:

@@ -88,10 +88,10 @@ def test_a_reader_looks_no_further_back_than_it_needs() -> None:
             raise HistoryTooShortError(f"{len(commits)} commits")
         return len(commits)
 
-    assert (fold_newest(look, count_from_150), looks) == (200, [20, 200])
+    assert (fold_newest(look, count_from_150, path="t"), looks) == (200, [20, 200])
     looks.clear()
     assert (len(list(widen(look, first=1))[-1]), looks) == (6_000, [1, 10, 100, 1_000, 10_000])
     looks.clear()
     assert (len(list(widen(look))[-1]), looks) == (6_000, [20, 200, 2_000, None])
     with pytest.raises(HistoryTooShortError, match="2 commits"):
-        fold_newest(lambda limit: [2, 1][:limit], count_from_150, first=1)
+        fold_newest(lambda limit: [2, 1][:limit], count_from_150, first=1, path="t")

@@ -32,7 +32,7 @@ def test_a_table_reads_the_same(table: LargeTable) -> None:
     for _ in range(2):
         for number in range(8):
             table.change(late=number % 3 == 2)
-        planned = steps.plan(spec_of(path))
+        planned = steps.plan_table(spec_of(path))
         assert planned.rewrite_files > 1
         done = steps.maintain(spec_of(path))
         assert done.given_up == {}

@@ -18,7 +18,8 @@ from cdc_assets_tests.spark.upkeep.kills import Mortal
 from cdc_assets_tests.support.lake.large_table import NAMES, LargeTable
 from spark.bronze.append_job import TABLE_PROPERTIES
 from spark.bronze.change_log import BronzeTail
-from spark.bronze.part_files import SCHEMA, commit_files
+from spark.bronze.part_files import commit_files
+from spark.events.arrow_records import BRONZE_ARROW
 from spark.silver import task_merge
 from spark.specs import BronzeSpec
 from spark.table.commit_metadata import Committed, CommittedTopic, Folded, TopicCommit, fold, silver_metadata, surviving
@@ -118,7 +119,7 @@ class Bronze:
             rows += [{"table": topic, "topic": topic, "partition": 0, "offset": at, "value": b"v", "op": "c", "epoch": 0,
                       "position": f"0000.{at:016x}"} for at in range(start, start + count)]  # fmt: skip
         spec = BronzeSpec(self.path, "", (), f"op{sum(self.ends.values())}")
-        held = pa.Table.from_pylist([{name: row.get(name) for name in SCHEMA.names} for row in rows], schema=SCHEMA)
+        held = pa.Table.from_pylist([{name: row.get(name) for name in BRONZE_ARROW.names} for row in rows], schema=BRONZE_ARROW)
         file = write_file(open_folder(self.path), held, TABLE_PROPERTIES["delta.dataSkippingStatsColumns"].split(","))
         commit_files(spec, committed, [file], shares)
 
@@ -189,7 +190,7 @@ def test_news_of_a_table_that_was_idle_hold_nothing_that_is_gone(tmp_path: Path,
     need = Need(folded, "silver has not folded what comes after it")
     assert min(list_log(bronze.path).commits) > folded
     bronze.append()
-    planned, done = steps.plan(spec_of(bronze.path, need)), steps.maintain(spec_of(bronze.path, need))
+    planned, done = steps.plan_table(spec_of(bronze.path, need)), steps.maintain(spec_of(bronze.path, need))
     assert (planned.left, done.given_up) == ("", {})
     assert done.kept is not None
     assert read_live_table(bronze.path, done.kept.version).files

@@ -1,0 +1,208 @@
+"""The fold's rules in process, without a JVM: random histories end in what plain Python tells (version_oracle), in whatever order
+their events came, and however often."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from cdc_assets_tests.support.oracles.version_oracle import Happened, Oracle
+from spark.silver import row_fold
+from spark.silver.row_fold import POSITION, FoldPlan
+
+PLAN = FoldPlan(keys=("c0",), rest=("c1", "c2"), names=("id", "v", "note"), tracked=("c1", "c2"))
+SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("topic",)),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("c0", pa.int32()),
+        *(pa.field(name, pa.string()) for name in ("c1", "c2", POSITION, "_cdc_op")),
+        pa.field("_cdc_source_ts", pa.timestamp("us", "UTC")),
+        pa.field("_cdc_tx_id", pa.string()),
+        pa.field("absent", pa.list_(pa.int32())),
+        pa.field("problem", pa.struct([(name, pa.string()) for name in ("error_class", "column", "message")])),
+        pa.field("write", pa.string()),
+        pa.field("lacks", pa.bool_()),
+    ]
+)
+HISTORIES, AT_ONCE, KEYS = 1_000, 50, 6
+"""So many, with so many in one table: a key of each is none of another's."""
+
+
+def history(chosen: random.Random, first: int) -> list[Happened]:
+    """What happens to a few keys, as a database does it."""
+    happened, there = list[Happened](), set[int]()
+    for place in range(first, first + chosen.randrange(2, 30)):
+        key = first + chosen.randrange(KEYS)
+        whole = Happened(place, key, "u" if key in there else "c", chosen.choice("abc"), chosen.choice(["x", "y", None]))
+        act = chosen.choice("wwppppddmb")
+        free = [other for other in range(first, first + KEYS) if other not in there]
+        if key not in there or act == "w":
+            happened.append(whole)
+        elif act == "p":
+            happened.append(replace(whole, part=True))
+        elif act == "b":
+            happened.append(replace(whole, broken=True))
+        else:
+            happened.append(Happened(place, key, "d"))
+            there.discard(key)
+            if act == "m" and free:
+                key = chosen.choice(free)
+                happened.append(replace(whole, key=key, op="c", part=True, moved_from=happened[-1].key))
+            else:
+                continue
+        there.add(key)
+    return happened
+
+
+def delivered(chosen: random.Random, happened: Sequence[Happened]) -> list[dict[str, Any]]:
+    """Their events in any order, some of them twice."""
+    again = [one for one in happened if chosen.random() < 0.2]
+    events = [event(one, offset) for offset, one in enumerate([*happened, *again])]
+    chosen.shuffle(events)
+    return events
+
+
+def event(one: Happened, offset: int) -> dict[str, Any]:
+    write = f"0000.{one.place:04x}.1"
+    is_row = one.op != "d" and not one.broken
+    return {
+        "topic": "t",
+        "partition": one.key % 2,
+        "offset": offset,
+        "c0": one.key,
+        "c1": one.v if is_row else None,
+        "c2": one.note if is_row and not one.part else None,
+        POSITION: f"{write}.{offset:016x}",
+        "_cdc_op": None if one.broken else one.op,
+        "absent": [2] if one.part else None,
+        "problem": {"error_class": "envelope", "column": None, "message": "broken"} if one.broken else None,
+        "write": write,
+        "lacks": one.op == "c" and one.part,
+    }
+
+
+def completed(events: pa.Table) -> pa.Table:
+    """With what moved rows held under their old keys."""
+    lacking = pc.fill_null(events["lacks"], False)
+    filled = row_fold.fill_creates(events.filter(lacking), events, PLAN)
+    return pa.concat_tables([events.filter(pc.invert(lacking)), filled]).drop_columns(["write", "lacks"])
+
+
+def of_place(position: str | None) -> int | None:
+    return None if position is None else int(position.split(".")[1], 16)
+
+
+def test_a_thousand_histories() -> None:
+    """Rows and versions of each are those of plain Python."""
+    chosen = random.Random(1)
+    for table in range(HISTORIES // AT_ONCE):
+        worlds = [history(chosen, 100 * number) for number in range(AT_ONCE)]
+        events = pa.Table.from_pylist([one for world in worlds for one in delivered(chosen, world)], schema=SCHEMA)
+        plan = replace(PLAN, tracked=("c1",)) if table % 2 else PLAN
+        made = row_fold.versions(completed(events), plan, ()).to_pylist()
+        versions = {(row["c0"], row["c1"], row["c2"], of_place(row["_valid_from"]), of_place(row["_valid_to"])) for row in made}
+        expected = set[tuple[Any, ...]]().union(*(Oracle(plan.tracked == ("c1",)).tell(world) for world in worlds))
+        assert versions == expected, table
+        assert len(made) == len(versions)
+        folded = row_fold.fold_per_key(row_fold.mark_problems(completed(events), plan, from_start=True), plan)
+        rows = {(row["c0"], row["c1"], row["c2"]) for row in folded.to_pylist() if row["_cdc_op"] != "d"}
+        assert rows == {version[:3] for version in expected if version[4] is None}, table
+        assert folded.num_rows == len(set(folded["c0"].to_pylist()))
+
+
+def test_what_stops_a_part() -> None:
+    """A part needs a row before it, and no record between that cannot be read; the literal is never a value."""
+    lone, behind = [Happened(1, 1, "u", "a", part=True)], [Happened(1, 2, "c", "a", "x"), Happened(2, 2, "u", broken=True)]
+    gone = [Happened(1, 3, "c", "a", "x"), Happened(2, 3, "d"), Happened(3, 3, "u", "b", part=True)]
+    rows = [*lone, *behind, Happened(3, 2, "u", "b", part=True), *gone]
+    table = pa.Table.from_pylist([event(one, offset) for offset, one in enumerate(rows)], schema=SCHEMA)
+    for from_start, first in ((True, "no_row"), (False, None)):
+        marked = row_fold.mark_problems(table, PLAN, from_start=from_start).to_pylist()
+        problems = {row["offset"]: row["problem"] and row["problem"]["error_class"] for row in marked}
+        assert problems == {0: first, 1: None, 2: "envelope", 3: "after_problem", 4: None, 5: None, 6: "no_row"}
+        said = next(row["problem"]["message"] for row in marked if row["offset"] == 3)
+        assert said == "the event has no value for note; ALTER TABLE ... REPLICA IDENTITY FULL sends whole rows"
+    folded = row_fold.fold_per_key(table.slice(0, 1), PLAN).to_pylist()
+    assert [(row["c0"], row["c1"], row["absent"]) for row in folded] == [(1, "a", [2])]
+
+
+def test_a_record_without_a_position_stands_behind_what_its_partition_held() -> None:
+    rows = [event(one, offset) for offset, one in enumerate([Happened(1, 1, "c", "a", "x"), Happened(2, 1, "u", broken=True)])]
+    later = event(Happened(3, 1, "u", "b", part=True), 2)
+    table = pa.Table.from_pylist([rows[0], {**rows[1], POSITION: None}, later], schema=SCHEMA)
+    marked = row_fold.mark_problems(table, PLAN, from_start=True).to_pylist()
+    assert {row["offset"]: (row["problem"] or {}).get("error_class") for row in marked} == {
+        0: None,
+        1: "envelope",
+        2: "after_problem",
+    }
+    places = row_fold.add_places(table, PLAN)
+    assert dict(zip(places["offset"].to_pylist(), places["place"].to_pylist(), strict=True))[1] == "0000.0001.1~"
+
+
+def test_a_soft_delete_keeps_the_row() -> None:
+    plan = replace(PLAN, keeps_deleted=True)
+    rows = [Happened(1, 1, "c", "a", "x"), Happened(2, 1, "d"), Happened(1, 2, "d")]
+    table = pa.Table.from_pylist([event(one, offset) for offset, one in enumerate(rows)], schema=SCHEMA)
+    folded = sorted(row_fold.fold_per_key(table, plan).to_pylist(), key=lambda row: row["c0"])
+    found = [(row["c0"], row["c1"], row["c2"], row["_cdc_op"], row["absent"]) for row in folded]
+    assert found == [(1, "a", "x", "d", None), (2, None, None, "d", [1, 2])]
+
+
+def test_parts_that_make_rows() -> None:
+    """Of a table whose events say themselves which columns they are about."""
+    plan = replace(PLAN, partial=True)
+    rows = [
+        Happened(1, 1, "u", "a", part=True),
+        Happened(2, 1, "d"),
+        Happened(3, 1, "u", "b", part=True),
+        Happened(4, 1, "u", "c", part=True),
+    ]
+    table = pa.Table.from_pylist([event(one, offset) for offset, one in enumerate(rows)], schema=SCHEMA)
+    for from_start in (True, False):
+        marked = sorted(row_fold.mark_problems(table, plan, from_start=from_start).to_pylist(), key=lambda row: row["offset"])
+        assert [row["absent"] for row in marked] == [None if from_start else [2], None, None, [2]]
+
+
+def test_truncates_end_versions() -> None:
+    rows = [Happened(1, 1, "c", "a", "x"), Happened(5, 1, "c", "a", "x"), Happened(2, 2, "c", "b", None)]
+    table = pa.Table.from_pylist([event(one, offset) for offset, one in enumerate(rows)], schema=SCHEMA)
+    made = row_fold.versions(table, PLAN, ["0000.0003.1.0", "0000.0004.1.0"]).to_pylist()
+    spans = {(row["c0"], of_place(row["_valid_from"]), of_place(row["_valid_to"]), row["_is_current"]) for row in made}
+    assert spans == {(1, 1, 3, False), (1, 5, None, True), (2, 2, 3, False)}
+
+
+@pytest.mark.parametrize(
+    ("values", "type_", "groups"),
+    [
+        ([0.0, -0.0, math.nan, -math.nan, None, None, 1.0], pa.float64(), [0, 0, 1, 1, 2, 2, 3]),
+        ([[0.0], [-0.0], [math.nan], [math.nan], None, [], [None]], pa.list_(pa.float64()), [0, 0, 1, 1, 2, 3, 4]),
+        ([b"", None, b"", b"\x00"], pa.binary(), [0, 1, 0, 2]),
+        (["a", "A", None, "a", ""], pa.string(), [0, 1, 2, 0, 3]),
+    ],
+)
+def test_equal_as_spark_groups(values: list[Any], type_: pa.DataType, groups: list[int]) -> None:
+    assert classes(row_fold.value_numbers(pa.chunked_array([pa.array(values, type_)]))) == groups
+    table = pa.table({"a": pa.array(values, type_), "b": pa.array([1] * len(values))})
+    assert classes(row_fold.key_numbers(table, ["a", "b"])) == groups
+
+
+def classes(numbers: np.ndarray) -> list[int]:
+    """Numbered in the order in which they appear."""
+    return list(_renumbered(numbers.tolist()))
+
+
+def _renumbered(numbers: Iterable[int]) -> Iterable[int]:
+    first = dict[int, int]()
+    for number in numbers:
+        yield first.setdefault(number, len(first))
