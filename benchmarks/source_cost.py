@@ -25,7 +25,8 @@ from typing import Any
 import psutil
 
 from cdc_assets.chain.fold_specs import silver_spec
-from cdc_assets.clients.databases.source_cut import SourceCut, open_cut
+from cdc_assets.clients.databases.source_cut import SourceCut
+from cdc_assets.clients.kind_clients import open_cut
 from cdc_assets.clients.platform import Platform
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets.registry.table_declaration import Table

@@ -1,7 +1,7 @@
 """What is known of records and their positions without Spark: formats, kinds of positions, marks, and places between commits.
 
-A row per format of records and per kind of position; the code of one is imported when a record is read, not before, so that a
-registry can be read without Spark. The marks are what connectors and we ourselves mark records with.
+A row per format of records, and the names of the kinds of positions. What reads them needs Spark, and stands in
+spark.events.record_readers: a registry is read without it. The marks are what connectors and we ourselves mark records with.
 
 A place between two commits is written as positions have it less their epoch. PostgreSQL: its anchor is the last commit before
 the place, and every later transaction has a higher anchor, every earlier one a lower one. A transaction that a connector streams
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class EnvelopeRow:
-    """One format. `place` is `module:class` of its Envelope, below the package `spark`.
+    """One format. Its class, of the same name, stands in spark.events.record_readers.
 
     `positions`: whose positions its records carry (spark.record_formats); empty where the table has to declare it.
     `is_row`: a record is a row, not a change of one, so that it needs no key. `in_avro`: it needs a schema registry.
@@ -25,7 +25,6 @@ class EnvelopeRow:
     """
 
     name: str
-    place: str
     positions: str = ""
     is_row: bool = False
     in_avro: bool = False
@@ -35,27 +34,25 @@ class EnvelopeRow:
 
 
 ENVELOPE_ROWS: tuple[EnvelopeRow, ...] = (
-    EnvelopeRow("json", "events.generic_records:PlainJson", positions="topic", is_row=True, event_time=True),
+    EnvelopeRow("json", positions="topic", is_row=True, event_time=True),
     EnvelopeRow(
         "text",
-        "events.generic_records:PlainText",
         positions="topic",
         is_row=True,
         columns=("value", "key", "time", "headers", "partition", "offset"),
     ),
-    EnvelopeRow("avro", "events.generic_records:PlainAvro", positions="topic", is_row=True, in_avro=True),
-    EnvelopeRow("event-json", "events.generic_records:EventJson", positions="topic", is_row=True),
-    EnvelopeRow("event-avro", "events.generic_records:EventAvro", positions="topic", is_row=True, in_avro=True),
-    EnvelopeRow("attunity-json", "events.attunity_json:AttunityJson", positions="attunity"),
-    EnvelopeRow("debezium-json", "events.debezium_envelopes:DebeziumJson", whole_before=True),
-    EnvelopeRow("debezium-json-schema", "events.debezium_envelopes:DebeziumJsonSchema", whole_before=True),
-    EnvelopeRow("debezium-unwrapped", "events.debezium_envelopes:DebeziumUnwrapped", positions="topic"),
-    EnvelopeRow("debezium-unwrapped-schema", "events.debezium_envelopes:DebeziumUnwrappedSchema", positions="topic"),
-    EnvelopeRow("debezium-mongodb", "events.debezium_mongodb:DebeziumMongodb", positions="mongodb"),
-    EnvelopeRow("debezium-avro", "events.debezium_envelopes:DebeziumAvro", in_avro=True, whole_before=True),
+    EnvelopeRow("avro", positions="topic", is_row=True, in_avro=True),
+    EnvelopeRow("event-json", positions="topic", is_row=True),
+    EnvelopeRow("event-avro", positions="topic", is_row=True, in_avro=True),
+    EnvelopeRow("attunity-json", positions="attunity"),
+    EnvelopeRow("debezium-json", whole_before=True),
+    EnvelopeRow("debezium-json-schema", whole_before=True),
+    EnvelopeRow("debezium-unwrapped", positions="topic"),
+    EnvelopeRow("debezium-unwrapped-schema", positions="topic"),
+    EnvelopeRow("debezium-mongodb", positions="mongodb"),
+    EnvelopeRow("debezium-avro", in_avro=True, whole_before=True),
     EnvelopeRow(
         "debezium-unwrapped-avro",
-        "events.debezium_envelopes:DebeziumUnwrappedAvro",
         positions="topic",
         in_avro=True,
     ),
@@ -64,17 +61,8 @@ ENVELOPES: dict[str, EnvelopeRow] = {row.name: row for row in ENVELOPE_ROWS}
 WHOLE_BEFORE = tuple(row.name for row in ENVELOPE_ROWS if row.whole_before)
 
 
-POSITION_KINDS: dict[str, str] = {
-    "postgresql": "events.postgresql_positions:POSTGRESQL",
-    "mysql": "events.source_positions:MYSQL",
-    "mariadb": "events.source_positions:MARIADB",
-    "sqlserver": "events.source_positions:SQLSERVER",
-    "oracle": "events.source_positions:ORACLE",
-    "mongodb": "events.source_positions:MONGODB",
-    "attunity": "events.source_positions:ATTUNITY",
-    "topic": "events.source_positions:TOPIC",
-}
-"""By the name that a spec and a registry file use; `module:name` of its Connector, below the package `spark`."""
+POSITION_KINDS = ("postgresql", "mysql", "mariadb", "sqlserver", "oracle", "mongodb", "attunity", "topic")
+"""The names that a spec and a registry file use; spark.events.record_readers has what reads each of them."""
 
 
 ANCHOR_HEADER, UNCHANGED_HEADER, LARGE_HEADER = "cdc_assets.anchor", "cdc_assets.unchanged", "cdc_assets.large"

@@ -26,7 +26,6 @@ from cdc_assets.clients.kafka import KafkaCluster, Offsets
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CaughtUpTimeoutError, CdcAssetsError, TopicDeniedError
-from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource
 from spark.record_formats import CommitPlace, behind_commit
 
@@ -185,10 +184,11 @@ def await_in_core(
 
 
 def _carry_to_core(marker: LogMarker) -> CarriedPlace:
-    carry = kind_of(marker.source).carry
+    from cdc_assets.capture.kind_capture import capture_of
+
+    carry = capture_of(marker.source).carry
     assert carry is not None, marker.source.kind_name
-    at: CarriedPlace = carry.load()(marker)
-    return at
+    return carry(marker)
 
 
 def carry_by_marker(marker: LogMarker) -> CarriedPlace:

@@ -26,8 +26,8 @@ from cdc_assets.capture.log_position import (
 from cdc_assets.clients.connect import ConnectClient
 from cdc_assets.clients.databases.binlog import BinlogDatabase, BinlogPosition
 from cdc_assets.clients.databases.row_pages import RowReader
-from cdc_assets.clients.databases.translated_catalogue import open_reader
 from cdc_assets.clients.kafka import KafkaCluster, Offsets
+from cdc_assets.clients.kind_clients import open_reader
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CaughtUpTimeoutError, DatabaseError, MissingAddressError, MissingSecretError, NoPlaceError
@@ -210,7 +210,7 @@ def offsets_text(offsets: Offsets) -> str:
 
 def _carry_captured(chain: Chain[CapturedSource], deadline: float, say: Callable[[str], None]) -> LogPosition:
     refused = f"kind {chain.source.kind_name} is asked for no place of its log"
-    if kind_of(chain.source).database is not None:
+    if kind_of(chain.source).tells_log:
         try:
             return carry_to_lake(chain, deadline=deadline, say=say, database=chain.platform.database(chain.source))
         except DatabaseError as error:

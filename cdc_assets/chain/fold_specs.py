@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cdc_assets.capture.connectors.setting_overrides import PUBLIC
+from cdc_assets.capture.kind_capture import capture_of
 from cdc_assets.capture.source_columns import catalogue_of, source_columns
 from cdc_assets.clients.databases.catalogue import CatalogueTable
 from cdc_assets.clients.delta_log import bronze_committed
@@ -22,7 +23,6 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, HistoryWithoutKeyError
 from cdc_assets.registry.field_types import TableId
-from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.record_formats import DEBEZIUM_UNAVAILABLE
@@ -175,8 +175,8 @@ def with_log_end(source: BaseSource, specs: Mapping[TableId, SilverSpec], lake: 
     from spark.events.positions import epoch_prefix
 
     captured = source.captured
-    log_end = kind_of(source).log_end
-    if captured is None or log_end is None or not specs or not (end := log_end.load()(captured)):
+    log_end = capture_of(source).log_end
+    if captured is None or log_end is None or not specs or not (end := log_end(captured)):
         return dict(specs)
     committed = bronze_committed(names.bronze_path(lake, source))
     topics = committed.topics.values() if committed else ()

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Protocol
 
 from cdc_assets.capture.connectors.connector_inventory import refuse_write
 from cdc_assets.capture.connectors.connector_restart import resume_connector
@@ -18,18 +17,17 @@ from cdc_assets.capture.connectors.connector_start import begin_anew, is_beginni
 from cdc_assets.capture.connectors.declared_connectors import capture_config
 from cdc_assets.capture.connectors.setting_overrides import settle
 from cdc_assets.capture.incarnations.server_facts import Memory, Opening
-from cdc_assets.capture.incarnations.server_verdict import refusal, stop_connector, verdict
+from cdc_assets.capture.incarnations.server_verdict import ServerEpoch, refusal, stop_connector, verdict
+from cdc_assets.capture.kind_capture import capture_of
 from cdc_assets.capture.log_position import Say, carry_to_lake, topics_to_lake
 from cdc_assets.capture.onboarding.onboarding_state import only_one
 from cdc_assets.capture.preflight.capturable_tables import without_uncapturable
 from cdc_assets.chain.bronze_append import append_epochs
 from cdc_assets.clients.delta_log import bronze_committed
-from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import IncarnationError
-from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import CapturedSource
 
 STEPS = {
@@ -42,19 +40,6 @@ STEPS = {
 }
 AppendEpochs = Callable[[Chain[CapturedSource], Mapping[str, int], Mapping[str, Mapping[int, int]]], None]
 _DEADLINE_SECONDS = 24 * 3600.0
-
-
-class ServerEpoch(Protocol):
-    """What a new epoch does at the server itself."""
-
-    def forget(self) -> None:
-        """What keeps the connector's place there is gone."""
-
-    def facts(self) -> Any:
-        """What the server is now."""
-
-    def adopt(self, platform: Platform, memory: Memory, facts: Any) -> None:
-        """Take it, as `facts` told it, for the one that is known; writes `memory`."""
 
 
 def begin_epoch(chain: Chain[CapturedSource], reason: str, append: AppendEpochs, say: Say) -> dict[str, int]:
@@ -141,9 +126,8 @@ def _adopt_server(chain: Chain[CapturedSource], memory: Memory) -> dict[str, int
 
 
 def _epoch_of(source: CapturedSource) -> ServerEpoch | None:
-    declared = kind_of(source).epoch
-    epoch: ServerEpoch | None = declared.load()(source) if declared else None
-    return epoch
+    epoch = capture_of(source).epoch
+    return None if epoch is None else epoch(source)
 
 
 _RUN: Mapping[str, Callable[[Chain[CapturedSource], Opening], None]] = {

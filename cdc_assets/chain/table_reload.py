@@ -166,8 +166,8 @@ def ask_source(source: BaseSource, trouble: str) -> CapturedSource:
     own = source.captured
     if own is None:
         raise TopicGapError(f"{trouble}; but nobody can be asked to send a topic's records again")
-    if kind_of(own).database is None:
-        kinds = ", ".join(names_with("database"))
+    if not kind_of(own).tells_log:
+        kinds = ", ".join(names_with(lambda kind: kind.tells_log))
         why = f"this reads tables of {kinds} again, not of kind {own.database.kind}"
         raise TopicGapError(f"{trouble}; but {why}; cdc reconcile {own.name} names what differs")
     return own

@@ -12,11 +12,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from cdc_assets.clients.kind_clients import clients_of
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.durable_file import read_json, replace_json
-from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table, WindowedResults
 from spark.specs import JobResult
@@ -110,7 +110,7 @@ class SourceComparison:
 
 def can_ask(windows: TableWindows) -> bool:
     """Whether the source's SQL can compute them: by a column of the table, in a kind that is asked."""
-    return kind_of(windows.source).windows is not None and not windows.declared.event_time.startswith("_cdc_")
+    return clients_of(windows.source.kind_name).windows is not None and not windows.declared.event_time.startswith("_cdc_")
 
 
 def compare_with_source(windows: TableWindows, lake: str) -> SourceComparison:
@@ -138,11 +138,11 @@ def _file(windows: TableWindows) -> Path:
 
 
 def _of_source(windows: TableWindows, spec: WindowedSpec) -> WindowResults:
-    rows_at_source, source = kind_of(windows.source).windows, windows.source.captured
+    rows_at_source, source = clients_of(windows.source.kind_name).windows, windows.source.captured
     assert rows_at_source is not None, windows.source.kind_name
     assert source is not None, windows.source.kind_name
     results, keys = {}, len(spec.by)
-    for row in rows_at_source.load()(source.database, windows.table.id, spec):
+    for row in rows_at_source(source.database, windows.table.id, spec):
         start = _EPOCH + dt.timedelta(microseconds=row[keys])
         results[_key((*row[:keys], start))] = [_text(value) for value in row[keys + 1 :]]
     return results

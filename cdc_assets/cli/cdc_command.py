@@ -22,7 +22,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -204,8 +203,7 @@ class Verbs(Mapping[str, Any]):
 
 
 def _load_verb(name: str, verb: Verb) -> Any:
-    module, attribute = verb.place.split(":")
-    loaded = getattr(import_module(f"cdc_assets.cli.{module}"), attribute)
+    loaded = verb.load(name)
     if isinstance(loaded, typer.Typer):
         loaded.info.name = name
         group = typer.main.get_group(loaded)

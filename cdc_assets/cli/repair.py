@@ -182,13 +182,13 @@ def source(
 ) -> None:
     """Open a new epoch with every table read again: for a source whose server was restored, or lost its slot."""
     from cdc_assets.capture.incarnations.server_verdict import verdict
+    from cdc_assets.capture.kind_capture import capture_of
     from cdc_assets.chain.new_epoch import STEPS, open_epoch
     from cdc_assets.registry.errors import IncarnationError
-    from cdc_assets.registry.kinds import kind_of
 
     (declared,) = chosen_sources([_source_name(name)])
     name, asked_source = declared.name, declared.captured
-    if asked_source is None or kind_of(asked_source).incarnation is None:
+    if asked_source is None or capture_of(asked_source).incarnation is None:
         raise IncarnationError(
             f"source {name} is no PostgreSQL, MariaDB or MySQL database: its incarnations are not told "
             "(docs/explanation/incarnations.md)"

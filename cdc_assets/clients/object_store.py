@@ -123,12 +123,6 @@ class ObjectStore(ABC):
         return full_key[len(self.config.prefix) + 1 :]
 
 
-def open_store(config: BackupStore) -> ObjectStore:
-    """The store that a source declares. The vendor's library is imported here, not while definitions load."""
-    store: ObjectStore = STORES[config.kind].store.load()(config)
-    return store
-
-
 class LocalStore(ObjectStore):
     """`bucket` is the folder, which must exist. Objects are written beside, then linked or renamed into place."""
 

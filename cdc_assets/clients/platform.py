@@ -13,8 +13,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdc_assets.clients.connect import ConnectClient
-from cdc_assets.clients.databases.catalogue import SourceDatabase, open_database
-from cdc_assets.clients.databases.translated_catalogue import TranslatedCatalogue, open_columns
+from cdc_assets.clients.databases.catalogue import SourceDatabase
+from cdc_assets.clients.databases.translated_catalogue import TranslatedCatalogue
 from cdc_assets.clients.expired_records import bring_back_expired
 from cdc_assets.clients.kafka import KafkaCluster
 from cdc_assets.clients.restored_topics import LakeKafka, read_restored_topics
@@ -93,10 +93,15 @@ class Platform:
 
     def database(self, source: CapturedSource) -> SourceDatabase:
         """The source's database (SourceDatabase), opened for questions about its tables and its log."""
-        return open_database(source.database)
+        from cdc_assets.clients.kind_clients import open_database
+
+        database: SourceDatabase = open_database(source.database)
+        return database
 
     def columns(self, source: CapturedSource) -> TranslatedCatalogue:
         """The catalogue of a source whose types are translated, opened."""
+        from cdc_assets.clients.kind_clients import open_columns
+
         return open_columns(source.database)
 
     def database_if_any(self, source: BaseSource) -> SourceDatabase | None:
@@ -106,7 +111,7 @@ class Platform:
 
     def store(self, config: BackupStore) -> Any:
         """The object store of a backup."""
-        from cdc_assets.clients.object_store import open_store
+        from cdc_assets.clients.opened_store import open_store
 
         key = f"store {config!r}"
         with self._making:

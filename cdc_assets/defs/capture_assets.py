@@ -50,11 +50,11 @@ from cdc_assets.defs.check_results import (
 from cdc_assets.defs.check_specs import EVENTS_FLOW, NOTHING_LOST, PREFLIGHT, TABLE_MODEL
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.proof.capture_flow import Flow, Witness, measure_flow
+from cdc_assets.proof.kind_proof import proof_of
 from cdc_assets.proof.unsent_changes import UnsentChanges, read_unsent_changes
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, MirrorError, MissingSecretError, OwnerError
 from cdc_assets.registry.field_types import format_duration
-from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
@@ -328,10 +328,9 @@ def _measurement(chain: Chain[CapturedSource], previous: Any) -> Flow | CdcAsset
 
 
 def _witness(source: CapturedSource) -> Witness:
-    witness_of_kind = kind_of(source).witness
-    assert witness_of_kind is not None, source.kind_name
-    witness: Witness = witness_of_kind.load()(source.database)
-    return witness
+    witness = proof_of(source).witness
+    assert witness is not None, source.kind_name
+    return witness(source.database)
 
 
 def newest_baseline(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> Any:

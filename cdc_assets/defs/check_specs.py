@@ -19,9 +19,9 @@ from cdc_assets.capture.preflight.table_models import reads_statements
 from cdc_assets.chain.windowed_results import TableWindows, can_ask, windows_of
 from cdc_assets.defs.asset_specs import asset_key
 from cdc_assets.proof.history_proof import has_history
+from cdc_assets.proof.kind_proof import proof_of
 from cdc_assets.registry import names
 from cdc_assets.registry.field_types import format_duration
-from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 
@@ -103,7 +103,7 @@ EVENTS_FLOW = CheckSpec[None](
     "Every table that changes at the source is captured and has events, and no change of rows is in the log without one. "
     "The source says itself what changes.",
     # PostgreSQL says it by its counters, MariaDB and MySQL by their binlog.
-    _whole_source_if(lambda source: kind_of(source).witness),
+    _whole_source_if(lambda source: proof_of(source).witness),
 )
 NOTHING_LOST = CheckSpec[Table](
     "nothing_lost", "mirror", "No record, and no whole topic, was removed before MirrorMaker had copied it.", _tables_with_mirror

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from cdc_assets.clients.databases.catalogue import CatalogueTable
-from cdc_assets.clients.databases.source_cut import OwnOrderRows, open_rows
+from cdc_assets.clients.databases.source_cut import OwnOrderRows
 from cdc_assets.clients.delta_log import SilverState, silver_state
+from cdc_assets.clients.kind_clients import open_rows
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.spark_sessions import SparkSessions
 from cdc_assets.proof import differing_rows

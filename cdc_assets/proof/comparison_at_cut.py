@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING
 from cdc_assets.capture.log_position import LogPosition, carry_to_lake
 from cdc_assets.capture.source_columns import columns_as_declared
 from cdc_assets.clients.databases.catalogue import CatalogueTable, SourceDatabase
-from cdc_assets.clients.databases.source_cut import SourceCut, open_cut
+from cdc_assets.clients.databases.source_cut import SourceCut
 from cdc_assets.clients.delta_log import bronze_committed, silver_state
+from cdc_assets.clients.kind_clients import clients_of, open_cut
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof import compared_slices, differing_rows
 from cdc_assets.proof.compared_slices import WHOLE
@@ -37,7 +38,6 @@ from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, TableResult, no
 from cdc_assets.proof.differing_rows import Carried, ComparedTable, TableComparison, sum_alone, sum_small
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import ON_PURPOSE, CdcAssetsError, DatabaseError
-from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from cdc_assets.registry.table_declaration import Table
 
@@ -98,7 +98,7 @@ class TableToCompare:
 
 def can_reconcile(source: BaseSource) -> bool:
     """Whether the source's rows can be compared at an exact cut."""
-    return kind_of(source).cut is not None and (source.captured is None or source.captured.database.tells_snapshots)
+    return clients_of(source.kind_name).cut is not None and (source.captured is None or source.captured.database.tells_snapshots)
 
 
 def compare(

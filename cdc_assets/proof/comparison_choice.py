@@ -6,16 +6,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from cdc_assets.capture.incarnations.server_verdict import refusal, verdict
 from cdc_assets.capture.log_position import LogPosition, carry_to_lake
 from cdc_assets.capture.source_columns import columns_as_declared, source_columns
-from cdc_assets.clients.databases.catalogue import SourceDatabase
+from cdc_assets.clients.databases.catalogue import CatalogueTable, SourceDatabase
 from cdc_assets.clients.databases.mysql import MySqlDatabase
 from cdc_assets.clients.databases.postgresql import PostgresDatabase
-from cdc_assets.clients.databases.source_cut import RowsNow
+from cdc_assets.clients.databases.source_cut import SourceRows
+from cdc_assets.clients.kind_clients import open_rows
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof import comparison_at_cut as exact
 from cdc_assets.proof import two_step_comparison
@@ -25,12 +27,54 @@ from cdc_assets.proof.unsent_changes import forget_equal_tables
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.databases import Database
 from cdc_assets.registry.errors import CdcAssetsError, CutRefusedError, DatabaseError, IncarnationError
-from cdc_assets.registry.kinds import expect, kind_of
+from cdc_assets.registry.field_types import TableId
+from cdc_assets.registry.kinds import expect
 from cdc_assets.registry.source_declaration import BaseSource, Source, UnaskedSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
 
+if TYPE_CHECKING:
+    from spark.proof.bucket_sums import Digest, KeyHashes, Texts
+    from spark.proof.row_text import RowText, Slice
+
 STATEMENT_TIMEOUT = 600.0
+
+
+@dataclass(frozen=True)
+class RowsNow:
+    """A database's rows as they are: every answer is of a moment of its own. It may be a standby's."""
+
+    database: SourceDatabase
+    statement_timeout: float
+
+    def digest(self, table: TableId, row_text: RowText, part: Slice) -> Digest:
+        """Rows, and the sum of their hashes, by bucket."""
+        with self._open() as rows:
+            return rows.digest(table, row_text, part)
+
+    def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int], part: Slice) -> KeyHashes:
+        """Key text and hash of every row in some buckets of a slice."""
+        with self._open() as rows:
+            return rows.key_hashes(table, row_text, buckets, part)
+
+    def texts(self, table: TableId, row_text: RowText, keys: Sequence[str]) -> dict[str, Texts]:
+        """The rows of these keys (texts), as they are shown."""
+        with self._open() as rows:
+            return rows.texts(table, row_text, keys)
+
+    def unwritten(self, table: CatalogueTable) -> dict[str, str]:
+        """None: the database writes them itself."""
+        return {}
+
+    def key_filter(self, table: TableId) -> None:
+        """None: the database tells of all keys."""
+
+    def unread(self, table: TableId) -> int:
+        """Rows are read, or the statement fails."""
+        return 0
+
+    def _open(self) -> AbstractContextManager[SourceRows]:
+        return open_rows(self.database, statement_timeout=self.statement_timeout)
 
 
 class StandbyServer(Protocol):
@@ -94,11 +138,12 @@ def open_standby(source: Source, place: str) -> StandbyServer:
     Raises:
         DatabaseError: the source's kind has none, or it is not reached.
     """
-    opened = kind_of(source).standby
-    if opened is None:
+    from cdc_assets.proof.kind_proof import proof_of
+
+    opener = proof_of(source).standby
+    if opener is None:
         raise DatabaseError(f"standby {place!r} of source {source.name}: give host:port of a PostgreSQL standby")
-    standby: StandbyServer = opened.load()(source, place)
-    return standby
+    return opener(source, place)
 
 
 _POLL_SECONDS = 0.2
@@ -201,12 +246,14 @@ def compare_rows(
     Raises:
         DatabaseError: there is no such kind of source, or the standby is none.
     """
+    from cdc_assets.proof.kind_proof import proof_of
+
     if chain.source.asked and (scope.method.two_step or scope.method.standby):
         return compare_on_standby(Chain(chain.platform, chain.source.asked), tables, scope)
-    compare = kind_of(chain.source).compare
+    compare = proof_of(chain.source).compare
     if compare is None:
         raise DatabaseError(f"source {chain.source.name}: nobody can be asked for its rows")
-    results: dict[str, TableResult] = compare.load()(chain, tables, scope)
+    results = compare(chain, tables, scope)
     if not scope.method.view:
         forget_equal_tables(chain.source, tables, results)
     return results

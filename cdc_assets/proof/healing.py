@@ -14,7 +14,7 @@ from cdc_assets.capture.preflight.table_models import refuse_held
 from cdc_assets.capture.source_columns import catalogue_of
 from cdc_assets.chain.fold_specs import silver_spec
 from cdc_assets.clients.databases.row_pages import RowReader, Values, parse_key
-from cdc_assets.clients.databases.translated_catalogue import open_reader
+from cdc_assets.clients.kind_clients import open_reader
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.proof.comparison_result import IN_SILVER, RowDifference, TableResult
@@ -126,15 +126,17 @@ def _refold(chain: Chain[BaseSource], table: Table, spec: SilverSpec, keys: Sequ
 
 
 def _read_again(source: BaseSource, table: Table, spec: SilverSpec, differences: Sequence[RowDifference]) -> None:
+    from cdc_assets.proof.kind_proof import proof_of
+
     if not differences:
         return
-    read_again = kind_of(source).read_again
+    read_again = proof_of(source).read_again
     if read_again is None:
         raise DatabaseError(
             f"{source.name}/{spec.table}: {quantity(len(differences), 'key')} not in bronze as in the topic, and "
             "nobody can be asked to send them again; if the topic still holds their records, build the table anew from it"
         )
-    read_again.load()(source, table, spec, [d.key for d in differences])
+    read_again(source, table, spec, [d.key for d in differences])
 
 
 def by_signals_of_ours(source: Source, table: Table, spec: SilverSpec, keys: Sequence[str]) -> None:

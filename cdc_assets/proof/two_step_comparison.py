@@ -18,7 +18,7 @@ from cdc_assets.capture.source_columns import catalogue_of, catalogue_table
 from cdc_assets.clients.databases.catalogue import CatalogueTable
 from cdc_assets.clients.databases.row_pages import PagedRows
 from cdc_assets.clients.databases.source_cut import AnyRows
-from cdc_assets.clients.databases.translated_catalogue import open_reader
+from cdc_assets.clients.kind_clients import open_reader
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.topic_messages import READERS
@@ -309,7 +309,7 @@ def compare_paged(
 
 
 def _refuse_without_marker(source: UnaskedSource) -> None:
-    if kind_of(source).database is None and source.reconciliation.marker is None:
+    if not kind_of(source).tells_log and source.reconciliation.marker is None:
         raise DatabaseError(
             f"source {source.name} declares no marker table, so nobody knows when the lake has what its rows show: make one with "
             "a column id varchar(100) primary key, declare it (reconciliation: {marker: schema.table}), and cdc apply"

@@ -202,7 +202,7 @@ def ready_source(source: BaseSource) -> CapturedSource:
     """
     captured = source.captured
     if captured is None or not kind_of(captured).has_commit_places:
-        kinds = ", ".join(names_with("has_commit_places"))
+        kinds = ", ".join(names_with(lambda kind: kind.has_commit_places))
         raise CutError(f"{source.name} has no log whose commits are told apart: cuts are of {kinds}")
     running = Journal.of(source.name).running
     if running is not None:

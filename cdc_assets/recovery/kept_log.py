@@ -25,7 +25,7 @@ from cdc_assets.registry import names, settings
 from cdc_assets.registry.databases import Database
 from cdc_assets.registry.durable_file import read_json, replace_json
 from cdc_assets.registry.errors import CaughtUpTimeoutError
-from cdc_assets.registry.kinds import expect, kind_of
+from cdc_assets.registry.kinds import expect
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource, Source
 
 _MIRROR_SECONDS = 10.0
@@ -116,9 +116,10 @@ def _server_of(source: BaseSource) -> dict[str, Any]:
 
 
 def _log_of(source: BaseSource) -> KeptLog | None:
-    kept_log_of = kind_of(source).kept_log
-    kept_log: KeptLog | None = kept_log_of.load()(source) if kept_log_of else None
-    return kept_log
+    from cdc_assets.recovery.kind_recovery import recovery_of
+
+    kept_log = recovery_of(source).kept_log
+    return None if kept_log is None else kept_log(source)
 
 
 def _place_reached(chain: Chain[BaseSource], store: ObjectStore, log: KeptLog) -> int | None:

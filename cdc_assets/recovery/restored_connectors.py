@@ -27,6 +27,7 @@ from cdc_assets.capture.connectors.setting_overrides import settle
 from cdc_assets.capture.incarnations.postgresql_incarnation import offsets_at_slot
 from cdc_assets.capture.incarnations.server_facts import Known
 from cdc_assets.capture.incarnations.server_verdict import verdict
+from cdc_assets.capture.kind_capture import capture_of
 from cdc_assets.chain.new_epoch import open_epoch
 from cdc_assets.clients.connector_states import SourceOffset
 from cdc_assets.clients.source_chain import Chain
@@ -147,7 +148,7 @@ def _server_of(kept: PlatformState) -> Known | None:
 
 
 def _plan_epoch(source: CapturedSource, declared: DeclaredConnector, reason: str) -> ConnectorPlan:
-    if kind_of(source).incarnation is None:
+    if capture_of(source).incarnation is None:
         raise RestoreError(
             f"source {source.name}: {reason}, and no new epoch is opened for kind {source.database.kind}; "
             f"cdc apply {source.name} begins anew, with every table read: rows that were deleted meanwhile stay in silver"

@@ -15,7 +15,7 @@ from cdc_assets.registry import names
 from cdc_assets.registry.databases import MariaDb, MySql
 from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.field_types import TableId
-from cdc_assets.registry.kinds import expect, kind_of
+from cdc_assets.registry.kinds import expect
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from spark.table.identifiers import double_quote, quote
 
@@ -62,9 +62,10 @@ class Traces(Protocol):
 
 def traces_of(source: BaseSource) -> Traces | None:
     """Of the source's database; None where nothing of ours is ever written: other kinds, and sources of topics."""
-    traces_of_kind = kind_of(source).traces
-    traces: Traces | None = traces_of_kind.load()(source) if traces_of_kind else None
-    return traces
+    from cdc_assets.recovery.kind_recovery import recovery_of
+
+    traces = recovery_of(source).traces
+    return None if traces is None else traces(source)
 
 
 # Of the signal table's database: whether it is there, whether the table is, and what else is in it, also what is no table.

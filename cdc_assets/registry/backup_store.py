@@ -1,8 +1,8 @@
 """Where backups go: the kinds of object stores, a bucket and a prefix, and the folders of an hour's objects.
 
-A new kind of store is one row here (docs/how-to/add-an-object-store.md). Credentials come only from the provider's standard
-chain. The fields of a pattern such as `{yyyy}-{MM}-{dd}/{HH}` stand in this order, so that a later hour sorts behind an earlier
-one.
+A new kind of store is one row here and one in clients.opened_store (docs/how-to/add-an-object-store.md). Credentials come only
+from the provider's standard chain. The fields of a pattern such as `{yyyy}-{MM}-{dd}/{HH}` stand in this order, so that a later
+hour sorts behind an earlier one.
 """
 
 from __future__ import annotations
@@ -15,23 +15,21 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, field_validator
 
 from cdc_assets.registry.field_types import Declared
-from cdc_assets.registry.kinds import Part
 
 
 @dataclass(frozen=True)
 class StoreRow:
-    """`store` is `(config) -> ObjectStore`. `scheme` begins an object's address. `icon` is Dagster's kind, with its picture."""
+    """`scheme` begins an object's address. `icon` is Dagster's kind, with its picture."""
 
     name: str
-    store: Part
     scheme: str
     icon: str
 
 
 ROWS: tuple[StoreRow, ...] = (
-    StoreRow("s3", Part("cdc_assets.clients.s3:S3Store"), scheme="s3", icon="s3"),
-    StoreRow("gcs", Part("cdc_assets.clients.gcs:GcsStore"), scheme="gs", icon="gcs"),
-    StoreRow("local", Part("cdc_assets.clients.object_store:LocalStore"), scheme="file", icon="files"),
+    StoreRow("s3", scheme="s3", icon="s3"),
+    StoreRow("gcs", scheme="gs", icon="gcs"),
+    StoreRow("local", scheme="file", icon="files"),
 )
 STORES: Mapping[str, StoreRow] = {row.name: row for row in ROWS}
 

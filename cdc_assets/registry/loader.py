@@ -26,7 +26,7 @@ from cdc_assets.registry.errors import RegistryError, RegistryFinding, plain_wor
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import DATABASES, KINDS
 from cdc_assets.registry.name_conflicts import Collision, find_collisions, find_unmirrored, find_unquotable
-from cdc_assets.registry.source_declaration import BaseSource
+from cdc_assets.registry.source_declaration import BaseSource, TopicSource, source_model
 
 Loc = tuple[int | str, ...]
 _DOORS = ("database", *(name for name in KINDS if name not in DATABASES))
@@ -147,9 +147,8 @@ def _model(document: Any) -> type[BaseSource]:
     if kind not in KINDS and isinstance(database, dict):
         kind = database.get("kind")
     # Where no kind is known, the most common one says what is wrong.
-    row = KINDS.get(kind) if isinstance(kind, str) else None
-    model: type[BaseSource] = (row or KINDS[DATABASES[0]]).source.load()
-    return model
+    row = KINDS.get(kind, KINDS[DATABASES[0]]) if isinstance(kind, str) else KINDS[DATABASES[0]]
+    return source_model(row) if row.has_database else TopicSource
 
 
 def _explain(file: Path, document: Any, error: ValidationError) -> list[RegistryFinding]:

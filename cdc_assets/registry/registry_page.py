@@ -19,6 +19,7 @@ from pydantic_core import PydanticUndefined
 
 from cdc_assets.registry.databases import DatabaseKind
 from cdc_assets.registry.field_types import format_duration
+from cdc_assets.registry.kind_models import model_of
 from cdc_assets.registry.kinds import KINDS
 from cdc_assets.registry.references import EnvRef, SecretRef, WorkerFile, WorkerVariable
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource, TopicSource
@@ -42,7 +43,7 @@ A *duration* is a number and a unit: `500ms`, `30s`, `5m`, `1h30m` or `7d`. A *v
 `{env: NAME}`: its value comes from the environment when it is needed. `{env: NAME, default: …}` has
 a value for the case that nobody sets it. A *secret* is `{secret: name}`: see [secret](#secret).
 """
-DECLARED = [row.name for row in KINDS.values() if row.model and not row.tells_place]
+DECLARED = [row.name for row in KINDS.values() if row.has_database and not row.tells_place]
 
 
 def _in_words(names: list[str]) -> str:
@@ -53,7 +54,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel], type[BaseModel] | None], ...] = (
     ("A source", BaseSource, None),
     ("A source with a database", CapturedSource, BaseSource),
     ("A source of topics", TopicSource, BaseSource),
-    *((f"database: kind {row.name}", row.model.load(), None) for row in KINDS.values() if row.model),
+    *((f"database: kind {row.name}", model_of(row.name), None) for row in KINDS.values() if row.has_database),
     ("tables", Table, None),
     (f"tables of {_in_words(DECLARED)}", DeclaredTable, Table),
     ("tables of topics", TopicTable, DeclaredTable),

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from cdc_assets.registry.databases import DatabaseKind
 from cdc_assets.registry.field_types import NEVER, SOURCE_NAME, Declared
+from cdc_assets.registry.kind_models import model_of
 from cdc_assets.registry.kinds import KINDS, Kind, kind_of
 from cdc_assets.registry.record_forms import RecordForm, SchemaRegistry, ValueForms, apicurio_root
 from cdc_assets.registry.retention import refusals_of_backup, refusals_of_bronze
@@ -56,8 +57,7 @@ from spark.table.identifiers import NEEDS_COLUMN_MAPPING
 
 def _models_of(*, asked: bool) -> Any:
     """Of all kinds whose server alone tells columns, or of those that may declare them; told apart by `kind`."""
-    rows = [row for row in KINDS.values() if row.model is not None and row.tells_place is asked]
-    models = [row.model.load() for row in rows if row.model]
+    models = [model_of(row.name) for row in KINDS.values() if row.has_database and row.tells_place is asked]
     return Annotated[reduce(or_, models), Field(discriminator="kind")]
 
 
@@ -187,7 +187,7 @@ class BaseSource(Declared):
         keep, retention = self.ledger.keep, self.topics.retention
         if keep is not None and keep <= retention:
             yield f"ledger.keep: {keep} is not longer than topics.retention, {retention}: topics are counted anew"
-        if self.backup is not None and self.backup.keep_log and kind.kept_log is None:
+        if self.backup is not None and self.backup.keep_log and not kind.has_slot:
             yield f"backup.keep_log: kind {kind.name} has no slot that keeps its log; PostgreSQL has"
         if self.cuts is not None and not kind.has_commit_places:
             able = "PostgreSQL, MariaDB and MySQL have"
@@ -350,7 +350,7 @@ class UnaskedSource(CapturedSource):
         """As declared; else once a day, where the place of its log can be told: by the server itself, or by a marker's row."""
         if self.reconciliation.every is not None:
             return super().rows_every
-        tells = kind_of(self).database is not None or self.reconciliation.marker is not None
+        tells = kind_of(self).tells_log or self.reconciliation.marker is not None
         return ROWS_EVERY if tells else None
 
     def refusals(self) -> Iterator[str]:
@@ -362,7 +362,7 @@ class UnaskedSource(CapturedSource):
                 f"{', '.join(keyless)} without keys: with declared columns kind {kind.name} is not asked for keys, declare them"
             )
         unknown = [table.name for table in self.tables if not table.columns]
-        if unknown and kind.columns is None:
+        if unknown and not kind.tells_columns:
             yield f"{', '.join(unknown)} without columns: kind {kind.name} is not asked for columns, declare them"
         other = {table.name: why for table in self.tables if table.keys and (why := self.database.key_refusal(table.keys))}
         if other:
@@ -407,6 +407,11 @@ class TopicSource(BaseSource):
                 yield f"reconciliation.{name}: a source of topics has no database here"
         if self.topics.on_gap == "resnapshot":
             yield "topics.on_gap: nobody can be asked to send a topic's records again"
+
+
+def source_model(kind: Kind) -> type[CapturedSource]:
+    """The model of the whole file of a source with a database of this kind."""
+    return Source if kind.tells_place else UnaskedSource
 
 
 def digest(source: BaseSource) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.clients.object_store import ObjectStore, open_store
+from cdc_assets.clients.object_store import ObjectStore
+from cdc_assets.clients.opened_store import open_store
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets_tests.backup.bronze_tables import Bronze
 from cdc_assets_tests.support.servers.endpoints import Endpoint

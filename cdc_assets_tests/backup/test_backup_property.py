@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from cdc_assets.backup.backup_copy import BatchForm, backup_table
 from cdc_assets.backup.verification import verify_backup
-from cdc_assets.clients.object_store import ObjectStore, open_store
+from cdc_assets.clients.object_store import ObjectStore
+from cdc_assets.clients.opened_store import open_store
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets_tests.backup.bronze_tables import NOON, Bronze, Rec, read_back, topic_of
 from cdc_assets_tests.backup.faulty_store import FaultyStore, KilledError

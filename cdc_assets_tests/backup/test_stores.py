@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_assets.clients.object_store import MissingBucketError, MissingObjectError, ObjectStore, StoreAccessError, open_store
+from cdc_assets.clients.object_store import MissingBucketError, MissingObjectError, ObjectStore, StoreAccessError
+from cdc_assets.clients.opened_store import open_store
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.errors import StoreError
 from cdc_assets_tests.support.servers.endpoints import Endpoint, running

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import get_args
 
@@ -53,9 +52,8 @@ def test_the_shell_completes_the_command_however_it_was_started() -> None:
 
 
 def verbs() -> Iterator[Callable[..., object]]:
-    for verb in VERBS.values():
-        module, attribute = verb.place.split(":")
-        found = getattr(import_module(f"cdc_assets.cli.{module}"), attribute)
+    for name, verb in VERBS.items():
+        found = verb.load(name)
         if not isinstance(found, typer.Typer):
             yield found
         else:

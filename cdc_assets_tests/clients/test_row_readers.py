@@ -19,7 +19,7 @@ from cdc_assets.capture.connectors.declared_connectors import capture_config
 from cdc_assets.capture.named_log_position import mark
 from cdc_assets.clients.databases import row_pages
 from cdc_assets.clients.databases.row_pages import PagedRows, RowForm, SqlReader, parse_key, writer
-from cdc_assets.clients.databases.translated_catalogue import open_reader
+from cdc_assets.clients.kind_clients import open_reader
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof.two_step_comparison import compare_paged

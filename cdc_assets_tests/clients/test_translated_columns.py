@@ -22,7 +22,7 @@ from cdc_assets.clients.databases import mongodb, mysql, oracle, sqlserver
 from cdc_assets.clients.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.clients.databases.oracle import OracleConnection
 from cdc_assets.clients.databases.sqlserver import SqlServerConnection
-from cdc_assets.clients.databases.translated_catalogue import open_columns
+from cdc_assets.clients.kind_clients import CLIENTS, open_columns
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry.errors import DatabaseError
@@ -323,11 +323,12 @@ def test_mysql_says_what_is_lost_and_what_is_generated() -> None:
 
 
 def test_without_a_catalogue_columns_must_be_declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a kind whose row names none, such as that of docs/how-to/add-a-database.md."""
+    """Of a kind whose rows name none, such as that of docs/how-to/add-a-database.md."""
     import dataclasses
 
     source = source_of("oracle")
-    monkeypatch.setitem(KINDS, "oracle", dataclasses.replace(KINDS["oracle"], columns=None))  # type: ignore[arg-type]
+    monkeypatch.setitem(KINDS, "oracle", dataclasses.replace(KINDS["oracle"], tells_columns=False))  # type: ignore[arg-type]
+    monkeypatch.setitem(CLIENTS, "oracle", dataclasses.replace(CLIENTS["oracle"], columns=None))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"dbo\.orders without columns: kind oracle is not asked for columns, declare them"):
         source_of("oracle")
     with pytest.raises(DatabaseError, match="kind oracle is not asked for columns"):

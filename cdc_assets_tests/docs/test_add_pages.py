@@ -64,10 +64,11 @@ def a_connect() -> Iterator[str]:
         server.shutdown()
 
 
-def test_a_database_is_one_folder_and_one_row(tmp_path: Path) -> None:
+def test_a_database_is_three_files_and_a_row_in_each_table(tmp_path: Path) -> None:
     copy = Copy(tmp_path, "add-a-database.md")
-    assert copy.tables == 2
-    assert {path.parent.name for path in (tmp_path / "cdc_assets" / "kind_files").rglob("*.py")} == {"kind_files", "firefly"}
+    # The six tables of kinds, and that of the page "Kinds of databases".
+    assert copy.tables == 7
+    assert len([*(tmp_path / "cdc_assets").rglob("firefly*.py")]) == 3
     assert copy.run("validate") == copy.promise(0)
     told = json.loads(copy.run("validate", "-o", "json"))["experimental"]
     assert told == {"lamps": "kind firefly is experimental: not run against a server"}
@@ -88,14 +89,14 @@ def test_a_database_is_one_folder_and_one_row(tmp_path: Path) -> None:
     assert "org.example.firefly.FireflyConnector" in shown
 
 
-def test_an_object_store_is_one_file_and_one_row(tmp_path: Path) -> None:
+def test_an_object_store_is_one_file_and_two_rows(tmp_path: Path) -> None:
     copy = Copy(tmp_path, "add-an-object-store.md")
-    assert copy.tables == 1
+    assert copy.tables == 2
     assert copy.run("validate") == copy.promise()
     assert "backup/lamps/backup_lamp files manifest_parity" in copy.python("-c", ASSETS)
     script = f"""
 from cdc_assets.registry.backup_store import BackupStore
-from cdc_assets.clients.object_store import open_store
+from cdc_assets.clients.opened_store import open_store
 store = open_store(BackupStore(kind="shelf", bucket={str(tmp_path / "bucket")!r}))
 store.create_bucket()
 twice = store.put_if_absent("a", b"1"), store.put_if_absent("a", b"2")
@@ -111,9 +112,9 @@ def test_a_check_is_one_file_two_rows_and_one_name(tmp_path: Path) -> None:
     assert "described" in copy.python("-c", ASSETS, CDC_SOURCES=str(ROOT / "cdc_assets" / "sources"))
 
 
-def test_an_envelope_is_one_file_and_one_row(tmp_path: Path) -> None:
+def test_an_envelope_is_one_file_and_two_rows(tmp_path: Path) -> None:
     copy = Copy(tmp_path, "add-an-envelope.md")
-    assert copy.tables == 2
+    assert copy.tables == 3
     assert copy.run("validate") == copy.promise()
 
 

@@ -21,7 +21,7 @@ DECISIONS, ARCHIVE = DOCS / "adr", DOCS / "adr" / "archive"
 OURS = sorted(page for page in DOCS.rglob("*.md") if page.parent not in (DECISIONS, ARCHIVE))
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *OURS, *sorted(DECISIONS.glob("*.md"))]
 # In a wheel; what a reader is about to write.
-ELSEWHERE = {"cdc_assets/spark/__main__.py", "cdc_assets/kind_files/firefly/"}
+ELSEWHERE = {"cdc_assets/spark/__main__.py"}
 LINK = re.compile(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)")
 
 

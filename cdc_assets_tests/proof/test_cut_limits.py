@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets.clients.databases import postgresql_cut
 from cdc_assets.clients.databases.postgresql import PostgresDatabase
-from cdc_assets.clients.databases.source_cut import open_cut
+from cdc_assets.clients.kind_clients import open_cut
 from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.stack.components.postgres_server import ensure_role

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import pytest
 
 from cdc_assets.capture.connectors.declared_connectors import capture_config
+from cdc_assets.proof.kind_proof import proof_of
 from cdc_assets.registry import names
-from cdc_assets.registry.kinds import kind_of
 from cdc_assets_tests.support.live.checked_flow import Checked
 from cdc_assets_tests.support.live.live_binlog import LiveBinlog
 from cdc_assets_tests.support.live.live_mysql import PLAIN
@@ -33,9 +33,9 @@ def test_a_silent_table_is_found_and_no_other(server: LiveBinlog) -> None:
     execute("CREATE DATABASE mflow", *[f"CREATE TABLE {t} (id int PRIMARY KEY, v int)" for t in tables])
     own.capture(declared(own, tables))
     source = own.source(declared(own, tables))
-    part = kind_of(source).witness
-    assert part is not None
-    checked = Checked(own, source, part.load()(source.database))
+    witness = proof_of(source).witness
+    assert witness is not None
+    checked = Checked(own, source, witness(source.database))
     assert checked.silent() == {}
     execute("INSERT INTO mflow.a VALUES (1, 1)", "INSERT INTO mflow.b VALUES (1, 1)")
     assert checked.silent() == {}

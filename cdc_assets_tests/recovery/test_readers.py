@@ -22,7 +22,8 @@ from cdc_assets.chain.lag import records_behind
 from cdc_assets.chain.quarantine import QuarantineFilter, quarantine_records
 from cdc_assets.chain.windowed_results import is_behind, windows_of
 from cdc_assets.clients import delta_log
-from cdc_assets.clients.object_store import ObjectStore, open_store
+from cdc_assets.clients.object_store import ObjectStore
+from cdc_assets.clients.opened_store import open_store
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof.event_ledger import read_windows

@@ -14,7 +14,8 @@ from deltalake import DeltaTable
 
 from cdc_assets.backup.verification import source_in_store
 from cdc_assets.clients.delta_log import bronze_committed
-from cdc_assets.clients.object_store import ObjectStore, open_store
+from cdc_assets.clients.object_store import ObjectStore
+from cdc_assets.clients.opened_store import open_store
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.upkeep_assets import build_drill_asset
 from cdc_assets.recovery.drill import drill_of_backup, drill_source, last_drill, scratch_of

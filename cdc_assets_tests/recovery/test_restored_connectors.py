@@ -12,7 +12,7 @@ import pytest
 from cdc_assets.backup.platform_log import PlatformState, write_state
 from cdc_assets.capture.incarnations import binlog_incarnation
 from cdc_assets.capture.incarnations.binlog_incarnation import MySqlFacts
-from cdc_assets.clients.object_store import open_store
+from cdc_assets.clients.opened_store import open_store
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.recovery import restored_connectors

@@ -97,8 +97,7 @@ def test_the_time_of_an_event_may_be_a_field(tmp_path: Path) -> None:
 
 def test_every_declarable_envelope_and_connector_is_known_to_the_jobs() -> None:
     pytest.importorskip("pyspark")
-    from spark.events.envelope import envelope
-    from spark.events.positions import connector
+    from spark.events.record_readers import connector, envelope
 
     assert {name: envelope(name).name for name in ENVELOPES} == {name: name for name in ENVELOPES}
     assert {name: connector(name).name for name in POSITION_KINDS} == {name: name for name in POSITION_KINDS}

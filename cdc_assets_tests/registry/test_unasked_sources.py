@@ -11,6 +11,7 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
+from cdc_assets.capture.kind_capture import CAPTURE
 from cdc_assets.capture.onboarding.onboarding_state import find_source
 from cdc_assets.capture.onboarding.snapshot_again import refuse_kind
 from cdc_assets.capture.source_columns import catalogue_of
@@ -26,7 +27,7 @@ from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.proof.capture_flow import Flow
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CaughtUpTimeoutError, DatabaseError, MissingSecretError, OnboardingError, RegistryError
-from cdc_assets.registry.kinds import KINDS, experimental_warnings
+from cdc_assets.registry.kinds import experimental_warnings
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.source_declaration import UnaskedSource
 from cdc_assets.stack import component_plan
@@ -124,14 +125,14 @@ def test_onboarding_takes_each_kind_of_the_table(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
     assert find_source(source.name, "incremental") == find_source(source.name, "temporary") == source
     own = ("postgresql", "mariadb", "mysql", "sqlserver", "oracle", "mongodb")
-    assert [name for name in own if not KINDS[name].onboarding] == []
+    assert [name for name in own if not CAPTURE[name].onboarding] == []
 
 
 def test_a_kind_without_onboarding_is_told_what_to_do_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as that of docs/how-to/add-a-database.md."""
     source = source_of(tmp_path, ORACLE)
     monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
-    monkeypatch.setitem(KINDS, "oracle", dataclasses.replace(KINDS["oracle"], onboarding=None))  # type: ignore[arg-type]
+    monkeypatch.setitem(CAPTURE, "oracle", dataclasses.replace(CAPTURE["oracle"], onboarding=None))  # type: ignore[arg-type]
     with pytest.raises(OnboardingError, match="erp is of kind oracle, and onboarding takes tables of .*mongodb only. By hand"):
         find_source(source.name)
     with pytest.raises(

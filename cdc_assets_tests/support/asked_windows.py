@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cdc_assets.chain.windowed_results import can_ask, windows_of
-from cdc_assets.registry.kinds import kind_of
+from cdc_assets.clients.kind_clients import clients_of
 from cdc_assets.registry.source_declaration import CapturedSource
 
 
@@ -13,7 +13,7 @@ def ask_server(source: CapturedSource) -> dict[Any, tuple[Any, ...]]:
     """By group and window (its start, in microseconds since 1970): the measures."""
     (windows,) = windows_of(source)
     assert can_ask(windows)
-    part = kind_of(source).windows
-    assert part is not None
-    rows = part.load()(source.database, windows.table.id, windows.spec("/lake"))
+    read = clients_of(source.kind_name).windows
+    assert read is not None
+    rows = read(source.database, windows.table.id, windows.spec("/lake"))
     return {found[:2]: tuple(found[2:]) for found in rows}

@@ -21,10 +21,17 @@ _BLOCK = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DO
 # Where the rows of a table end.
 END_OF_ROWS = {
     "cdc_assets/registry/kinds.py": r"(?=^ROWS: )",
+    "cdc_assets/registry/kind_models.py": r"(?<=\n)(?=\}\n\n\ndef model_of)",
+    "cdc_assets/clients/kind_clients.py": r"(?<=\n)(?=\}\n\n\ndef clients_of)",
+    "cdc_assets/capture/kind_capture.py": r"(?<=\n)(?=\}\n\n\ndef capture_of)",
+    "cdc_assets/proof/kind_proof.py": r"(?<=\n)(?=\}\n\n\ndef proof_of)",
+    "cdc_assets/recovery/kind_recovery.py": r"(?<=\n)(?=\}\n\n\ndef recovery_of)",
     "cdc_assets/registry/backup_store.py": r"(?<=\n)(?=\)\nSTORES)",
+    "cdc_assets/clients/opened_store.py": r"(?<=\n)(?=\}\n\n\ndef open_store)",
     "spark/record_formats.py": r"(?<=\n)(?=\)\nENVELOPES)",
     "cdc_assets/defs/check_specs.py": r"(?=^WINDOWS_EQUAL_BATCH)",
     "cdc_assets/defs/source_chain.py": r"(?<=\n)(?=\)\n\n\ndef build_source_defs)",
+    "spark/events/record_readers.py": r"(?<=\n)(?=\)\nCONNECTORS)",
     "cdc_assets/registry/names.py": r"(?=^    \}\n\)\n\"\"\"Our checks)",
     "docs/reference/checks.md": r"(?=^## When rows were compared$)",
     "docs/reference/databases.md": r"(?=^\| \(topics of others\))",
@@ -68,6 +75,8 @@ class Copy:
             file.write_text(text, encoding="utf-8")
 
     def _insert(self, file: Path, name: str, text: str) -> None:
+        imports = re.match(r"(?:from .*\n)*", text)
+        lines, text = (imports[0] if imports else "").splitlines(), re.sub(r"\A(?:from .*\n)*\n*", "", text)
         row = re.match(r"([A-Z]+) = ", text)
         if row or text.startswith("#"):
             shown = f"{text}\n"
@@ -78,6 +87,8 @@ class Copy:
         assert count == 1, name
         if row:
             after = re.sub(r"^(ROWS: .*)\)$", rf"\1, {row[1]})", after, flags=re.MULTILINE)
+        for line in lines:
+            after = _with_import(after, line)
         file.write_text(after, encoding="utf-8")
 
     def test(self, *files: str) -> int:
@@ -113,6 +124,15 @@ class Copy:
     def promise(self, number: int = 0) -> str:
         """What the page says is printed."""
         return re.findall(r"^```text\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)[number].replace("…", str(self.root))
+
+
+def _with_import(text: str, line: str) -> str:
+    """The module with this import where ruff wants it: in the order of the modules' names."""
+    own = line.split()[1]
+    behind = next((m for m in re.finditer(r"^from ((?:cdc_assets|spark)\S*) import", text, re.MULTILINE) if m[1] > own), None)
+    # Behind the last one where none is higher.
+    at = behind.start() if behind else max(m.end() for m in re.finditer(r"^from .*\n", text, re.MULTILINE))
+    return f"{text[:at]}{line}\n{text[at:]}"
 
 
 def skip_followed(page: str, name: str, there: str, text: str) -> None:

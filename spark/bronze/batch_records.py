@@ -22,8 +22,8 @@ from spark.errors import SpecError
 from spark.events import kafka_source as kafka_ranges
 from spark.events import positions, postgresql_positions
 from spark.events.avro_records import heads, schema_ids
-from spark.events.envelope import Narrow, envelope, kind
-from spark.events.positions import connector
+from spark.events.envelope import Narrow, kind
+from spark.events.record_readers import connector, envelope
 from spark.record_formats import ANCHOR_HEADER
 from spark.specs import TopicRange
 from spark.table.commit_metadata import Committed, TopicCommit

@@ -24,8 +24,7 @@ from pyspark.sql import functions as sf
 
 from spark.errors import BronzeExpiredError, LeftToSparkError, quantity
 from spark.events.arrow_records import bronze_schema, keep_rows, leave_first
-from spark.events.envelope import envelope
-from spark.events.positions import connector
+from spark.events.record_readers import connector, envelope
 from spark.specs import SilverSpec
 from spark.table.commit_history import fold_history, read_property
 from spark.table.commit_metadata import Committed, Folded, fold

@@ -1,4 +1,4 @@
-"""The one interface of all envelopes, and the envelope of a name, as a spec and a registry file use it.
+"""The one interface of all envelopes.
 
 A record is read twice, each time for what is needed there: by bronze narrowly (`parse`, `narrow`: what happened,
 when and where in the source's log), by silver for one table's row images (`images`). Nothing is dropped in either: a
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cache
-from importlib import import_module
 from typing import NamedTuple
 
 from pyspark.sql import Column as Expression
@@ -18,9 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark.errors import SpecError
 from spark.events.positions import Connector, Place
-from spark.record_formats import ENVELOPES
 from spark.specs import Column, SilverSpec
 from spark.table.topic_commits import SchemaIds
 
@@ -122,17 +118,3 @@ def key_columns(spec: SilverSpec) -> list[Column]:
 def texts(columns: Sequence[Column]) -> StructType:
     """The columns as strings."""
     return StructType([StructField(column.name, StringType()) for column in columns])
-
-
-@cache
-def envelope(name: str) -> Envelope:
-    """The envelope of that name.
-
-    Raises:
-        SpecError: naming the known ones.
-    """
-    if name not in ENVELOPES:
-        raise SpecError(f"envelope {name!r} is not known; known are {', '.join(sorted(ENVELOPES))}")
-    module, _, attribute = ENVELOPES[name].place.partition(":")
-    instance: Envelope = getattr(import_module(f"..{module}", __package__), attribute)()
-    return instance

@@ -1,4 +1,4 @@
-"""What the positions of all sources share, what a kind of source must say of itself, and the kind of a name.
+"""What the positions of all sources share, and what a kind of source must say of itself.
 
 Positions are fixed-width parts, so that comparing texts compares every part as a number:
 
@@ -16,14 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import NamedTuple
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
-
-from spark.errors import SpecError
-from spark.record_formats import POSITION_KINDS
 
 SNAPSHOT, STREAMED = "0", "1"
 EPOCH_WIDTH, NUMBER_WIDTH = 4, 16
@@ -126,21 +122,3 @@ class Connector:
     first_load: str = ""
     places: tuple[tuple[int, int], ...] = ()
     moment: Callable[[Column], Column] | None = None
-
-
-def connector(name: str) -> Connector:
-    """The kind of source of that name.
-
-    Raises:
-        SpecError: naming the known ones.
-    """
-    if name not in POSITION_KINDS:
-        raise SpecError(f"connector {name!r} is not known; known are {', '.join(sorted(POSITION_KINDS))}")
-    module, _, attribute = POSITION_KINDS[name].partition(":")
-    kind: Connector = getattr(import_module(f"..{module}", __package__), attribute)
-    return kind
-
-
-def write_of(position: Column, name: str) -> Column:
-    """The write of a source of this kind that a position is of."""
-    return connector(name).write(position)

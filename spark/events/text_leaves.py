@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from spark.events import field_columns
-from spark.events.envelope import Envelope, envelope
+from spark.events.envelope import Envelope
 from spark.events.json_records import read_foreign
-from spark.events.positions import connector
+from spark.events.record_readers import connector, envelope
 from spark.record_formats import LARGE_HEADER, UNCHANGED_HEADER
 from spark.specs import Column, SilverSpec
 from spark.table.identifiers import literal

@@ -17,8 +17,9 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from spark.bronze.change_log import all_rows, highest_gone, rows_in_log, table_floors
-from spark.events.envelope import TOMBSTONE, UNKNOWN, envelope, kind
-from spark.events.positions import connector, without_offset
+from spark.events.envelope import TOMBSTONE, UNKNOWN, kind
+from spark.events.positions import without_offset
+from spark.events.record_readers import connector, envelope
 from spark.proof.ledger_contract import FATES, WINDOW
 from spark.proof.ledger_folds import FoldsToCount, by_fold, ends, fold_number, highest, last_counted, place_of_record
 from spark.proof.ledger_topic_counts import event_time, window

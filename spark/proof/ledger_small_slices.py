@@ -24,8 +24,8 @@ from spark.bronze.narrow_columns import CONNECTORS, KNOWN_OPS
 from spark.bronze.range_reader import read_ranges
 from spark.errors import LeftToSparkError
 from spark.events.arrow_records import leave_any, parse_objects
-from spark.events.envelope import TOMBSTONE, UNKNOWN, envelope
-from spark.events.positions import connector
+from spark.events.envelope import TOMBSTONE, UNKNOWN
+from spark.events.record_readers import connector, envelope
 from spark.proof import ledger_rows
 from spark.proof.ledger_contract import FATES, WINDOW, LedgerSpec
 from spark.proof.ledger_fates import has_rows_of

@@ -22,8 +22,8 @@ from spark.bronze.batch_records import assign_positions, count_groups
 from spark.bronze.change_log import by_partition, new_events, table_events
 from spark.errors import NotComparableError
 from spark.events import kafka_source as kafka_ranges
-from spark.events.envelope import envelope
 from spark.events.positions import epoch_prefix
+from spark.events.record_readers import envelope
 from spark.proof.row_text import RowText
 from spark.proof.snapshot_cut import AnyCut
 from spark.silver import current_view, keyless_tables, quarantine_table

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from spark.errors import LeftToSparkError, NotExactError
 from spark.events.arrow_records import keep_rows, leave_any, parse_objects
-from spark.events.positions import EPOCH_WIDTH, connector
+from spark.events.positions import EPOCH_WIDTH
+from spark.events.record_readers import connector
 from spark.record_formats import UNCHANGED_HEADER
 from spark.silver.row_fold import ABSENT, list_numbers
 from spark.silver.typed_changes import null_may_mean_unchanged, outside_in_arrow, placeholder_forms

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.events.positions import write_of
+from spark.events.record_readers import write_of
 from spark.silver import quarantine_table, row_fold
 from spark.silver.key_slices import as_nullable
 from spark.silver.newest_event import lacking, of_keys

@@ -27,7 +27,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from spark.errors import SpecError
-from spark.events.positions import EPOCH_WIDTH, connector
+from spark.events.positions import EPOCH_WIDTH
+from spark.events.record_readers import connector
 from spark.events.text_leaves import leaf, leaves
 from spark.record_formats import TOO_LARGE
 from spark.specs import Column, RowCondition, SilverSpec

@@ -41,6 +41,7 @@ from cdc_assets.capture.adoption.setting_differences import (
     refuse_unequal,
 )
 from cdc_assets.capture.connectors.record_converters import CONFLUENT
+from cdc_assets.capture.kind_capture import CAPTURE
 from cdc_assets.clients.kafka import KafkaCluster, Record, TopicState
 from cdc_assets.clients.platform import Platform
 from cdc_assets.registry import names, settings
@@ -50,7 +51,7 @@ from cdc_assets.registry.field_types import SOURCE_NAME, TableId
 from cdc_assets.registry.kinds import KINDS, experimental_warnings
 from cdc_assets.registry.loader import load_sources, registry_files
 from cdc_assets.registry.name_conflicts import find_collisions
-from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
+from cdc_assets.registry.source_declaration import BaseSource, CapturedSource, source_model
 from cdc_assets.stack.own_converters import NULL_KEEPING_AVRO
 
 _MODE = 0o644
@@ -160,8 +161,9 @@ def look(
         raise AdoptionError(
             f"source {own} is declared already in {folder}: give this one another name: cdc adopt {name} --source NAME"
         )
-    assert running.kind.adoption is not None
-    kind: AdoptionKind = running.kind.adoption.load()()
+    adoption = CAPTURE[running.kind.name].adoption
+    assert adoption is not None, running.kind.name
+    kind = adoption()
     document = _first_document(running, kind, own) | ({} if cluster == names.CORE else {"cluster": cluster})
     at_source = kind.look(running, _validate({**document, "tables": [_NO_TABLE]}))
     document |= {block: {**document.get(block, {}), **keys} for block, keys in at_source.blocks.items()}
@@ -253,16 +255,11 @@ def write(adoption: Adoption) -> None:
     write_entry(adoption.file, adoption.running, adoption.document)
 
 
-def _model(kind: str) -> type[CapturedSource]:
-    model: type[CapturedSource] = KINDS[kind].source.load()
-    return model
-
-
 def _validate(document: Mapping[str, Any]) -> CapturedSource:
     from pydantic import ValidationError
 
     try:
-        return _model(str(document["database"]["kind"])).model_validate(document)
+        return source_model(KINDS[document["database"]["kind"]]).model_validate(document)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))

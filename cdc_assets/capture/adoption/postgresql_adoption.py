@@ -11,7 +11,7 @@ from cdc_assets.registry.databases import Database
 from cdc_assets.registry.errors import AdoptionError
 from cdc_assets.registry.kinds import expect
 from cdc_assets.registry.record_forms import ValueForms
-from cdc_assets.registry.source_declaration import Source
+from cdc_assets.registry.source_declaration import CapturedSource
 from spark.record_formats import DEBEZIUM_UNAVAILABLE
 
 _MODES = {
@@ -61,7 +61,7 @@ class PostgresAdoption:
         }
         return {**block, **({"values": values} if values else {})}
 
-    def look(self, running: RunningConnector, source: Source) -> FoundAtSource:
+    def look(self, running: RunningConnector, source: CapturedSource) -> FoundAtSource:
         """Its slot, which must be there, its publication, and the published tables that its lists take.
 
         Raises:

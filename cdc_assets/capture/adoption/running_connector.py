@@ -18,7 +18,7 @@ from cdc_assets.clients.connector_states import is_reference, is_secret, mask_te
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import AdoptionError
 from cdc_assets.registry.field_types import TableId
-from cdc_assets.registry.kinds import KINDS, Kind, names_with
+from cdc_assets.registry.kinds import KINDS, Kind
 from cdc_assets.registry.references import KEPT
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 
@@ -95,15 +95,17 @@ def read_connector(connect: ConnectClient, name: str, sources: Iterable[BaseSour
 
 
 def _kind_of(name: str, connector_class: str) -> Kind:
+    from cdc_assets.capture.kind_capture import CAPTURE
+
     if not connector_class.startswith(_DEBEZIUM):
         raise AdoptionError(
             f"connector {name} is {connector_class or 'of no class'}, and not one of Debezium's that captures a database; topics "
             "that others fill are a source of kind topics (docs/how-to/add-a-source.md)"
         )
-    rows = {row.debezium: row for row in KINDS.values() if row.debezium}
-    kind = rows.get(connector_class.removeprefix(_DEBEZIUM))
-    if kind is None or kind.adoption is None:
-        kinds = ", ".join(names_with("adoption"))
+    adoptable = [KINDS[name] for name, row in CAPTURE.items() if row.adoption]
+    kind = next((kind for kind in adoptable if kind.debezium == connector_class.removeprefix(_DEBEZIUM)), None)
+    if kind is None:
+        kinds = ", ".join(kind.name for kind in adoptable)
         raise AdoptionError(
             f"connector {name} is {connector_class}, and cdc adopt takes over those of kind {kinds} only. By hand: declare the "
             "source with capture.connector, capture.topic_prefix and its tables' columns; then cdc diff (docs/how-to/adopt.md)"

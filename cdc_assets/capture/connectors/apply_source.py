@@ -26,12 +26,13 @@ from cdc_assets.capture.mirror_losses import refuse_one_cluster
 from cdc_assets.capture.preflight.capturable_tables import uncapturable_findings
 from cdc_assets.capture.preflight.inspection import Finding, preflight
 from cdc_assets.clients.databases.postgresql_capture import PostgresCapture
+from cdc_assets.clients.kind_clients import clients_of
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
 from cdc_assets.registry.databases import Database
 from cdc_assets.registry.errors import CdcAssetsError, ConnectorFailedError, DatabaseError, PreflightError
-from cdc_assets.registry.kinds import expect, kind_of
+from cdc_assets.registry.kinds import expect
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from spark.errors import quantity
 
@@ -59,11 +60,12 @@ def mend_partitions(source: BaseSource) -> str:
     Raises:
         DatabaseError: the role may not.
     """
-    mend = kind_of(source).partitions
-    if mend is None or source.managed_by != "cdc":
+    from cdc_assets.capture.kind_capture import capture_of
+
+    captured, mend = source.captured, capture_of(source).partitions
+    if captured is None or mend is None or source.managed_by != "cdc":
         return ""
-    message: str = mend.load()(source)
-    return message
+    return mend(captured)
 
 
 def ensure_signal_table(source: BaseSource) -> str:
@@ -74,7 +76,7 @@ def ensure_signal_table(source: BaseSource) -> str:
     Through it the connector is asked to read rows again.
     """
     captured = source.captured
-    if captured is None or kind_of(source).signals is None:
+    if captured is None or clients_of(source.kind_name).signals is None:
         return ""
     if source.asked is None and names.signal_declaration(source) is None:
         return ""

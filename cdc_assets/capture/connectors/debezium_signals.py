@@ -13,9 +13,9 @@ from typing import Any
 
 from cdc_assets.clients.connector_events import ReadEvent, event_reader, read_json_event
 from cdc_assets.clients.kafka import KafkaCluster, Record, TopicState
+from cdc_assets.clients.kind_clients import clients_of
 from cdc_assets.registry import names
 from cdc_assets.registry.field_types import TableId
-from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from spark.table.identifiers import double_quote, text_literal
 
@@ -31,9 +31,9 @@ def collection(source: CapturedSource, table: TableId) -> str:
 
 def signals_of(source: CapturedSource) -> Any:
     """The source's database, as signals are written to it."""
-    signals = kind_of(source).signals
+    signals = clients_of(source.kind_name).signals
     assert signals is not None, source.kind_name
-    return signals.load()(source.database)
+    return signals(source.database)
 
 
 def own_rows_condition(table: TableId) -> str:

@@ -45,10 +45,11 @@ def _pattern_of(source: CapturedSource) -> Callable[..., str]:
 
 def config_of_kind(source: CapturedSource) -> dict[str, str]:
     """The config without tables of ours, as the source's kind makes it."""
-    render = kind_of(source).connector
+    from cdc_assets.capture.kind_capture import capture_of
+
+    render = capture_of(source).connector
     assert render is not None, source.kind_name
-    config: dict[str, str] = render.load()(source)
-    return config
+    return render(source)
 
 
 def _with_tables_of_ours(source: CapturedSource, config: dict[str, str]) -> dict[str, str]:

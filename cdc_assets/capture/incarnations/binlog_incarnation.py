@@ -133,7 +133,7 @@ def remember_uuid(memory: Memory, uuid: str) -> None:
 
 
 class MySqlEpoch:
-    """A new epoch at a MySQL server (opening.ServerEpoch)."""
+    """A new epoch at a MySQL server (server_verdict.ServerEpoch)."""
 
     def __init__(self, source: CapturedSource) -> None:
         self._database = MySqlDatabase(expect(source.database, MySql))

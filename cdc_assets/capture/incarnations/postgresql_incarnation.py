@@ -378,7 +378,7 @@ _SLOT_DEADLINE_SECONDS = 60.0
 
 
 class PostgresEpoch:
-    """A new epoch at a PostgreSQL server (opening.ServerEpoch)."""
+    """A new epoch at a PostgreSQL server (server_verdict.ServerEpoch)."""
 
     def __init__(self, source: Source) -> None:
         self._source, self._database = source, expect(source.database, Database)

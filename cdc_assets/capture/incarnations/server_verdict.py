@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from cdc_assets.capture.incarnations.server_facts import Known, ServerFacts, WitnessRows, lsn_bytes, lsn_text
+from cdc_assets.capture.incarnations.server_facts import Known, Memory, ServerFacts, WitnessRows, lsn_bytes, lsn_text
+from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CdcAssetsError, IncarnationError
-from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from spark.errors import quantity
 
@@ -125,6 +125,19 @@ def _slot(facts: ServerFacts, *, captured: bool, stored: int | None) -> Verdict:
     return Verdict("same")
 
 
+class ServerEpoch(Protocol):
+    """What a new epoch does at the server itself."""
+
+    def forget(self) -> None:
+        """What keeps the connector's place there is gone."""
+
+    def facts(self) -> Any:
+        """What the server is now."""
+
+    def adopt(self, platform: Platform, memory: Memory, facts: Any) -> None:
+        """Take it, as `facts` told it, for the one that is known; writes `memory`."""
+
+
 def verdict(
     chain: Chain[CapturedSource], offsets: Sequence[Mapping[str, Any]] | None = None, known: Known | None = None
 ) -> Verdict:
@@ -135,9 +148,10 @@ def verdict(
     Raises:
         CdcAssetsError: the server, Connect or the lake cannot be asked.
     """
-    judge = kind_of(chain.source).incarnation
-    judged: Verdict = judge.load()(chain, offsets, known) if judge else Verdict("same")
-    return judged
+    from cdc_assets.capture.kind_capture import capture_of
+
+    judge = capture_of(chain.source).incarnation
+    return judge(chain, offsets, known) if judge else Verdict("same")
 
 
 def note_server(chain: Chain[CapturedSource]) -> None:

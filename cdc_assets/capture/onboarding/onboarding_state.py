@@ -26,7 +26,6 @@ from cdc_assets.registry import names, settings
 from cdc_assets.registry.durable_file import read_json, replace_json
 from cdc_assets.registry.errors import OnboardingError
 from cdc_assets.registry.field_types import TableId
-from cdc_assets.registry.kinds import kind_of, names_with
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from cdc_assets.registry.table_declaration import Table
@@ -261,9 +260,10 @@ class OnboardingKind(Protocol):
 
 def onboarding_kind(source: BaseSource) -> OnboardingKind | None:
     """What a source's kind of database does; None where onboarding does not take its tables."""
-    declared = kind_of(source).onboarding
-    kind: OnboardingKind | None = declared.load()() if declared else None
-    return kind
+    from cdc_assets.capture.kind_capture import capture_of
+
+    kind = capture_of(source).onboarding
+    return None if kind is None else kind()
 
 
 _NOT_ITS_KIND = (
@@ -274,9 +274,17 @@ _NOT_ITS_KIND = (
 _BY_HAND = "https://debezium.io/documentation/reference/3.6/configuration/signalling.html"
 
 
+def _not_its_kind(source: CapturedSource) -> str:
+    from cdc_assets.capture.kind_capture import CAPTURE
+
+    kinds = ", ".join(name for name, row in CAPTURE.items() if row.onboarding)
+    about = {"name": source.name, "kind": source.database.kind, "known": kinds, "url": _BY_HAND}
+    return _NOT_ITS_KIND.format(**about, connector=names.connector_name(source))
+
+
 def takes(source: BaseSource) -> bool:
     """Whether tables of the source can be taken in, or read again, by onboarding."""
-    return kind_of(source).onboarding is not None
+    return onboarding_kind(source) is not None
 
 
 def _way_by_git(source: BaseSource, route: Route) -> tuple[str, str]:
@@ -302,8 +310,7 @@ def find_source(name: str, route: Route | None = None, *, watched: bool = False)
         )
     kind = onboarding_kind(source)
     if kind is None:
-        about = {"name": name, "kind": source.database.kind, "known": ", ".join(names_with("onboarding")), "url": _BY_HAND}
-        raise OnboardingError(_NOT_ITS_KIND.format(**about, connector=names.connector_name(source)))
+        raise OnboardingError(_not_its_kind(source))
     if route is not None and route in kind.refused:
         open_to_it = " or ".join(other for other in ("incremental", "temporary") if other not in kind.refused)
         raise OnboardingError(f"{name} is of kind {source.database.kind}: {kind.refused[route]}; take route {open_to_it}")

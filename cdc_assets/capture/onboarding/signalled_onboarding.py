@@ -11,7 +11,7 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from cdc_assets.capture.connectors.temporary_connectors import initial_only_config
 from cdc_assets.capture.onboarding.connector_steps import remove_beside
@@ -22,7 +22,7 @@ from cdc_assets.capture.preflight.oracle_rules import ORACLE_RULES
 from cdc_assets.capture.preflight.sqlserver_rules import SQLSERVER_RULES
 from cdc_assets.capture.source_columns import columns_as_declared
 from cdc_assets.clients.databases.catalogue import CatalogueTable
-from cdc_assets.clients.databases.translated_catalogue import SignalledDatabase
+from cdc_assets.clients.databases.signalled_database import MongoDbSignals, OracleSignals, SignalledDatabase, SqlServerSignals
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.errors import DatabaseError
@@ -61,6 +61,7 @@ class SignalledKind(ListedTables, ABC):
     not_by_git = "nobody has tried its connector by commits"
     # Whether it is so has not been tried; a connector that streams on is restarted once for nothing.
     outlives_session = True
+    signals: ClassVar[type[SignalledDatabase]]
 
     @abstractmethod
     def ask(self) -> driver_inspection.Ask:
@@ -72,7 +73,7 @@ class SignalledKind(ListedTables, ABC):
 
     def database(self, source: CapturedSource) -> SignalledDatabase:
         """The source's database, as signals are written to it."""
-        return SignalledDatabase(source.database)
+        return self.signals(source.database)
 
     def columns(self, work: OnboardingWork, found: Mapping[TableId, CatalogueTable]) -> Mapping[TableId, CatalogueTable]:
         """As they are declared, else as they are translated."""
@@ -138,6 +139,8 @@ class SqlServerKind(SignalledKind):
     https://debezium.io/documentation/reference/3.6/connectors/sqlserver.html#sqlserver-incremental-snapshots
     """
 
+    signals = SqlServerSignals
+
     def ask(self) -> driver_inspection.Ask:
         """Change data capture of the database and of each table."""
         return SQLSERVER_RULES.ask
@@ -165,6 +168,8 @@ class OracleKind(SignalledKind):
     the oldest transaction that it knows to be open; that it knows all of them nobody has tried. So they are waited for, before
     any row is read: what they wrote is then in the rows. https://debezium.io/documentation/reference/3.6/connectors/oracle.html
     """
+
+    signals = OracleSignals
 
     def ask(self) -> driver_inspection.Ask:
         """Archived logs, and supplemental logging of each table."""
@@ -212,6 +217,8 @@ class MongoDbKind(SignalledKind):
     its role needs readWrite there:
     https://debezium.io/documentation/reference/3.6/connectors/mongodb.html#debezium-mongodb-incremental-snapshots
     """
+
+    signals = MongoDbSignals
 
     def ask(self) -> driver_inspection.Ask:
         """The replica set, its oplog, and the collections' images."""

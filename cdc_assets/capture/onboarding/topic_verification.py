@@ -170,7 +170,7 @@ def verify_topics(work: OnboardingWork) -> Facts:
 def phantom_mend(source: BaseSource, table: Table) -> str:
     """What takes rows out of silver that the source has no more, and of which no delete has come."""
     captured = source.captured
-    if captured is not None and kind_of(captured).database is not None:
+    if captured is not None and kind_of(captured).tells_log:
         return f"cdc repair bronze {source.name} {names.table_name(table)} --anew"
     if captured is not None:
         return "no command reads their deletes again; write each of these keys once more at the source, and delete it there"

@@ -15,7 +15,7 @@ from cdc_assets.capture.preflight import kafka_topics
 from cdc_assets.capture.preflight.capturable_tables import column_name_findings, column_refusals
 from cdc_assets.capture.preflight.inspection import Finding, Report, place_or_unknown, sort_findings, tables_to_read
 from cdc_assets.capture.source_columns import catalogue_of, without_columns
-from cdc_assets.clients.databases.translated_catalogue import open_connection
+from cdc_assets.clients.kind_clients import open_connection
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, DriverMissingError

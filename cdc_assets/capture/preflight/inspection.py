@@ -14,12 +14,12 @@ from typing import Any, Literal
 from cdc_assets.capture.connectors.declared_connectors import tables_in_list
 from cdc_assets.capture.connectors.record_converters import class_of_converter
 from cdc_assets.capture.incarnations.server_verdict import Verdict, refusal
-from cdc_assets.clients.databases.translated_catalogue import open_connection
+from cdc_assets.clients.kind_clients import open_connection
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CdcAssetsError, DatabaseError
 from cdc_assets.registry.field_types import TableId
-from cdc_assets.registry.kinds import experimental_warning, kind_of
+from cdc_assets.registry.kinds import experimental_warning
 from cdc_assets.registry.record_forms import SchemaRegistry
 from cdc_assets.registry.source_declaration import CapturedSource, Source
 from spark.errors import SchemaRegistryError
@@ -139,10 +139,12 @@ def preflight(chain: Chain[CapturedSource]) -> Report:
     Raises:
         DatabaseError: nothing is known of what its kind must have.
     """
-    inspect = kind_of(chain.source).preflight
+    from cdc_assets.capture.kind_capture import capture_of
+
+    inspect = capture_of(chain.source).preflight
     if inspect is None:
         raise DatabaseError(f"source {chain.source.name}: kind {chain.source.database.kind} is not known here")
-    report: Report = inspect.load()(chain)
+    report = inspect(chain)
     more = [*inspect_schema_registry(chain)]
     findings = sort_findings([*report.findings, *more]) if more else report.findings
     return replace(report, findings=findings, experimental=experimental_warning(chain.source))

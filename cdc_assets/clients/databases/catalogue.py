@@ -1,6 +1,6 @@
 """What every kind of source database answers: its tables, values that would be misread, counts at one moment of its log.
 
-A database is opened by its kind, and nothing is connected before it is asked.
+A database is opened by its kind (clients.kind_clients), and nothing is connected before it is asked.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from cdc_assets.registry.databases import DatabaseKind
 from cdc_assets.registry.field_types import TableId
-from cdc_assets.registry.kinds import KINDS
 
 if TYPE_CHECKING:
     from cdc_assets.clients.schema_history import TableModel
@@ -113,10 +111,3 @@ class SourceDatabase(Protocol):
 
         `prefix`: what its connector knows our messages by (cdc_assets.capture.connectors.debezium_settings), where it has such.
         """
-
-
-def open_database(database: DatabaseKind) -> Any:
-    """A SourceDatabase, by its kind; nothing is connected yet."""
-    opener = KINDS[database.kind].database
-    assert opener is not None, f"kind {database.kind} is not asked: its columns are declared"
-    return opener.load()(database)

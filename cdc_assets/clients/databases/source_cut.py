@@ -6,14 +6,11 @@ Rows come as sums by ranges of keys, or few of them with key and hash. A kind th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cdc_assets.clients.databases.catalogue import CatalogueTable, SourceDatabase
+from cdc_assets.clients.databases.catalogue import CatalogueTable
 from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.field_types import TableId
-from cdc_assets.registry.kinds import KINDS
 
 if TYPE_CHECKING:
     from spark.proof.bucket_sums import Digest, KeyHashes, Texts
@@ -104,63 +101,6 @@ class SourceCut(SourceRows, OwnOrderRows, Protocol):
 
     def count(self, table: TableId, row_text: RowText, part: Slice) -> int:
         """The rows of a slice, told by no bucket."""
-
-
-def open_cut(database: SourceDatabase, *, statement_timeout: float) -> AbstractContextManager[SourceCut]:
-    """The snapshot of this moment, until the end of the block; seconds per statement.
-
-    Raises:
-        DatabaseError: the server cannot tell an exact moment, or is none to compare with.
-    """
-    opener = KINDS[database.KIND].cut
-    assert opener is not None, database.KIND
-    cut: AbstractContextManager[SourceCut] = opener.load()(database, statement_timeout=statement_timeout)
-    return cut
-
-
-def open_rows(database: SourceDatabase, *, statement_timeout: float) -> AbstractContextManager[RowsAtOnce]:
-    """The rows of this moment, whichever that is; of a standby of PostgreSQL as well."""
-    opener = KINDS[database.KIND].rows
-    assert opener is not None, database.KIND
-    rows: AbstractContextManager[RowsAtOnce] = opener.load()(database, statement_timeout=statement_timeout)
-    return rows
-
-
-@dataclass(frozen=True)
-class RowsNow:
-    """A database's rows as they are: every answer is of a moment of its own. It may be a standby's."""
-
-    database: SourceDatabase
-    statement_timeout: float
-
-    def digest(self, table: TableId, row_text: RowText, part: Slice) -> Digest:
-        """Rows, and the sum of their hashes, by bucket."""
-        with self._open() as rows:
-            return rows.digest(table, row_text, part)
-
-    def key_hashes(self, table: TableId, row_text: RowText, buckets: Sequence[int], part: Slice) -> KeyHashes:
-        """Key text and hash of every row in some buckets of a slice."""
-        with self._open() as rows:
-            return rows.key_hashes(table, row_text, buckets, part)
-
-    def texts(self, table: TableId, row_text: RowText, keys: Sequence[str]) -> dict[str, Texts]:
-        """The rows of these keys (texts), as they are shown."""
-        with self._open() as rows:
-            return rows.texts(table, row_text, keys)
-
-    def unwritten(self, table: CatalogueTable) -> dict[str, str]:
-        """None: the database writes them itself."""
-        return {}
-
-    def key_filter(self, table: TableId) -> None:
-        """None: the database tells of all keys."""
-
-    def unread(self, table: TableId) -> int:
-        """Rows are read, or the statement fails."""
-        return 0
-
-    def _open(self) -> AbstractContextManager[SourceRows]:
-        return open_rows(self.database, statement_timeout=self.statement_timeout)
 
 
 def digest_of(table: TableId, rows: Iterable[tuple[Any, Any, Any]]) -> Digest:

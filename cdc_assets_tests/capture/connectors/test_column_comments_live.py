@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdc_assets.capture.source_columns import source_columns
-from cdc_assets.clients.databases.catalogue import open_database
+from cdc_assets.clients.kind_clients import open_database
 from cdc_assets.clients.schema_ledger import LakeColumn
 from cdc_assets.defs.lake_assets import column_schema
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from cdc_assets.clients.databases.mariadb import MariaDbDatabase
-from cdc_assets.clients.databases.source_cut import SourceCut, open_cut
+from cdc_assets.clients.databases.source_cut import SourceCut
+from cdc_assets.clients.kind_clients import open_cut
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.asked_windows import ask_server

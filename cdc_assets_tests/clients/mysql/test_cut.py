@@ -13,7 +13,7 @@ from cdc_assets.clients.databases import mysql
 from cdc_assets.clients.databases.binlog import BinlogPosition
 from cdc_assets.clients.databases.mysql import MySqlConnection, MySqlDatabase
 from cdc_assets.clients.databases.row_pages import PagedRows, SqlReader
-from cdc_assets.clients.databases.source_cut import open_cut
+from cdc_assets.clients.kind_clients import open_cut
 from cdc_assets.registry.databases import MySql
 from cdc_assets.registry.errors import CutRefusedError, DatabaseError
 from cdc_assets.registry.field_types import TableId

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from cdc_assets.clients.databases.mysql import MySqlDatabase
-from cdc_assets.clients.databases.source_cut import SourceCut, open_cut
+from cdc_assets.clients.databases.source_cut import SourceCut
+from cdc_assets.clients.kind_clients import open_cut
 from cdc_assets.registry.databases import MySql
 from cdc_assets.registry.field_types import TableId
 from cdc_assets_tests.support.servers.binlog_server import PASSWORD

@@ -15,7 +15,7 @@ import pytest
 
 from cdc_assets.backup.backup_copy import backup_table
 from cdc_assets.backup.verification import verify_backup
-from cdc_assets.clients.object_store import open_store
+from cdc_assets.clients.opened_store import open_store
 from cdc_assets.defs.asset_specs import table_spec
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.source_declaration import TopicSource

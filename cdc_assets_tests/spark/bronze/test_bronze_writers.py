@@ -12,7 +12,7 @@ import pytest
 
 from cdc_assets.backup.verification import verify_backup
 from cdc_assets.clients.delta_log import bronze_committed
-from cdc_assets.clients.object_store import open_store
+from cdc_assets.clients.opened_store import open_store
 from cdc_assets.clients.platform import Platform
 from cdc_assets_tests.support.lake.bronze_writers import Feed, Meeting, offsets
 from cdc_assets_tests.support.lake.capture import Record

@@ -17,7 +17,7 @@ from cdc_assets.capture.incarnations import postgresql_incarnation as watch
 from cdc_assets.chain.bronze_append import append, look
 from cdc_assets.chain.new_epoch import apply_on_gap, open_epoch
 from cdc_assets.clients.delta_log import bronze_committed
-from cdc_assets.clients.object_store import open_store
+from cdc_assets.clients.opened_store import open_store
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof.event_ledger import count_events, hops, places, read_windows
 from cdc_assets.proof.volumetry import measure_transport

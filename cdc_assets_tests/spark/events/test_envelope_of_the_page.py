@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,12 +24,14 @@ def test_the_envelope_of_the_page_reads_its_records(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import spark.events as package
+    from spark.events import record_readers
 
     blocks = dict(BLOCK.findall(PAGE.read_text(encoding="utf-8")))
     (tmp_path / "boxed_json.py").write_text(blocks["spark/events/boxed_json.py"])
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
     row = eval(blocks["spark/record_formats.py"], {"EnvelopeRow": record_formats.EnvelopeRow})
     monkeypatch.setitem(record_formats.ENVELOPES, row.name, row)
+    monkeypatch.setitem(record_readers._CLASSES, row.name, import_module("spark.events.boxed_json").BoxedJson)
     columns = (Column("id", "bigint", False), Column("colour", "text"))
     key = {"id": 1}
     sent = [Sent({"box": {"id": 1, "colour": "red"}}, key), Sent(None, key), Sent({"id": 1}, key), Sent("box", key)]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets.clients.databases.translated_catalogue import open_reader
+from cdc_assets.clients.kind_clients import open_reader
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof import two_step_comparison
 from cdc_assets.proof.comparison_at_cut import ComparisonScope

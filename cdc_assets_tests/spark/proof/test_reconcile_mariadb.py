@@ -11,7 +11,7 @@ import pymysql
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets.clients.databases.source_cut import open_cut
+from cdc_assets.clients.kind_clients import open_cut
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof.healing import heal
 from cdc_assets.registry.errors import DatabaseError

@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 from cdc_assets.clients.databases.mysql import MySqlConnection
 from cdc_assets.clients.databases.row_pages import PagedRows, RowForm, SqlReader
-from cdc_assets.clients.databases.source_cut import open_cut
+from cdc_assets.clients.kind_clients import open_cut
 from cdc_assets.registry.databases import MySql
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.table_declaration import Table

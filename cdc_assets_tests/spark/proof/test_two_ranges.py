@@ -17,7 +17,7 @@ import pytest
 
 from cdc_assets.clients.databases.mariadb import MariaDbDatabase
 from cdc_assets.clients.databases.postgresql import PostgresDatabase
-from cdc_assets.clients.databases.source_cut import open_cut
+from cdc_assets.clients.kind_clients import open_cut
 from cdc_assets.clients.spark_sessions import SparkSessions
 from cdc_assets.proof import compared_slices
 from cdc_assets.registry.field_types import TableId

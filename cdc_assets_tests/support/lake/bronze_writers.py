@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from confluent_kafka import Producer
 
-from cdc_assets.clients.object_store import open_store
+from cdc_assets.clients.opened_store import open_store
 from cdc_assets.clients.platform import Platform
 from cdc_assets.defs.check_specs import RECORD_PARITY
 from cdc_assets.defs.source_chain import build_source_defs

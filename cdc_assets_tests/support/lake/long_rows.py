@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets.backup.backup_copy import backup_table
-from cdc_assets.clients.object_store import open_store
+from cdc_assets.clients.opened_store import open_store
 from cdc_assets.recovery.restore_point import RESTORED, RestoreRequest
 from cdc_assets.recovery.restored_bronze import restore_bronze
 from cdc_assets.registry.source_declaration import Source
