@@ -2,145 +2,53 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 
 class SparkJobError(Exception):
     """Root of every error that these jobs raise on purpose."""
 
 
-class SpecError(SparkJobError):
-    """A spec cannot be read, or asks for something impossible."""
+class JobRefusedError(SparkJobError):
+    """What a job is given, or asked for, cannot be done, and nothing is written; the text says what has to change first."""
 
 
-class KafkaLoginError(SparkJobError):
-    """A Kafka client's properties cannot be used, or the cluster refuses them."""
+class EndpointError(SparkJobError):
+    """The lake's object store, or a schema registry, does not answer, or refuses."""
 
 
-class SchemaRegistryError(SparkJobError):
-    """A schema registry does not answer, or has no schema that can be read here."""
+class TableHeldError(SparkJobError):
+    """Somebody else writes a table in an object store. `is_lost`: since this writer has begun, so that a commit may be gone."""
 
-
-class LakePlaceError(SparkJobError):
-    """No lake can lie where CDC_LAKE says."""
-
-
-class LakeStoreError(SparkJobError):
-    """The lake's object store does not answer, or refuses."""
-
-
-class LeaseHeldError(SparkJobError):
-    """Somebody else writes a table in an object store, and goes on doing so."""
-
-
-class LeaseLostError(SparkJobError):
-    """Another writer took a table in an object store while this one wrote it."""
+    def __init__(self, message: str, *, is_lost: bool = False) -> None:
+        super().__init__(message)
+        self.is_lost = is_lost
 
 
 class CommitUncertainError(SparkJobError):
     """The store has not said whether a commit is made, and may still make it."""
 
 
-class CommitMetadataError(SparkJobError):
-    """The metadata of a Delta commit cannot be read, or contradicts another commit."""
-
-
-class HistoryTooShortError(CommitMetadataError):
-    """The part of the Delta history that was read does not reach back to the commit that the newest one builds on."""
-
-
-class RangeGapError(SparkJobError):
-    """A range starts after what bronze has committed: the records between would be lost."""
-
-
-class RangeLostError(SparkJobError):
-    """Kafka no longer has, or does not hand out, records of a range."""
-
-
-class TopicChangedError(SparkJobError):
-    """A topic was recreated: another topic id under the epoch that bronze has already committed."""
-
-
-class CommitNotFoundError(SparkJobError):
-    """The write returned, but its commit is not in the Delta log or holds another number of rows."""
-
-
-class CommitLeftOutError(CommitNotFoundError):
+class CommitLeftOutError(SparkJobError):
     """The write returned, and Delta has no commit of it: another one has come before, or it got lost on the way."""
 
 
-class UnsupportedEventError(SparkJobError):
-    """An event is well formed, but the table's declaration says to stop at it."""
+class HistoryTooShortError(SparkJobError):
+    """The part of the Delta history that was read does not reach back to the commit that the newest one builds on."""
 
 
-class StreamCheckpointError(SparkJobError):
-    """The checkpoint of a stream does not tell a batch's offsets."""
+class TableStopError(SparkJobError):
+    """A table cannot go on as it is, or as it is declared; the others can."""
+
+
+class RebuildNeededError(TableStopError):
+    """A table cannot go on under today's rules; made anew from bronze it can."""
 
 
 class StatementStopError(SparkJobError):
-    """A statement of ours ended itself by `raise_error(mark)`, before anything was committed."""
-
-    mark: ClassVar[str]
-
-
-class NotPlainError(StatementStopError):
-    """The newest changes hold more than plain rows: a part of a row, a TRUNCATE, or what cannot be folded."""
-
-    mark = "CDC_NOT_PLAIN"
-
-
-class NotExactError(SparkJobError):
-    """A value does not become one of the lake's by Arrow exactly: Spark has to look at its record."""
+    """A statement of ours ended itself by `raise_error(mark)`, before anything was committed; it is done another way."""
 
 
 class LeftToSparkError(SparkJobError):
     """A batch holds, or a table has, what the writer of small tables leaves to Spark's."""
-
-
-class RowMissingError(StatementStopError):
-    """A change holds some columns only, and no row is there to keep its others."""
-
-    mark = "CDC_NO_ROW_FOR_A_PART"
-
-
-class NoViewError(SparkJobError):
-    """What a table will be once it is folded cannot be told without folding it, or not in this session."""
-
-
-class QuarantineFullError(SparkJobError):
-    """More records of a table cannot be folded than its limit allows."""
-
-
-class ColumnTypeError(SparkJobError):
-    """A source type has no lake type."""
-
-
-class SchemaMismatchError(SparkJobError):
-    """The table in the lake and the columns of the source contradict each other."""
-
-
-class NotComparableError(SparkJobError):
-    """A table cannot be compared with its source at this moment, or as it is declared."""
-
-
-class NotInSqlError(SparkJobError):
-    """A name or a value cannot be said in the SQL of a database, or to its driver."""
-
-
-class ForeignTableError(SchemaMismatchError):
-    """Where a table of ours is to be, there is one that we have not written."""
-
-
-class RebuildNeededError(SchemaMismatchError):
-    """A table cannot go on under today's rules; made anew from bronze it can."""
-
-
-class KeyDefinitionError(RebuildNeededError):
-    """The columns that tell a table's rows apart are others than those that silver was folded by."""
-
-
-class RowChoiceError(RebuildNeededError):
-    """A table's `where` keeps other rows than those that silver was folded by."""
 
 
 class BronzeExpiredError(SparkJobError):
@@ -149,14 +57,6 @@ class BronzeExpiredError(SparkJobError):
     def __init__(self, source: str, table: str, message: str) -> None:
         super().__init__(message)
         self.source, self.table = source, table
-
-
-class MaintenanceError(SparkJobError):
-    """A table does not hold what was found out of it a moment ago."""
-
-
-class ReplayError(SparkJobError):
-    """A table cannot be made again from bronze, or not be put back as it was."""
 
 
 def quantity(count: int, noun: str, *, form: str = "") -> str:

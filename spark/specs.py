@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
-from spark.errors import SpecError
+from spark.errors import JobRefusedError
 from spark.record_formats import DEBEZIUM_UNAVAILABLE, WHOLE_BEFORE
 
 
@@ -29,13 +29,13 @@ class RowCondition:
         """From its JSON object.
 
         Raises:
-            SpecError: it is none.
+            JobRefusedError: it is none.
         """
         try:
             values = {**data, "values": tuple(data["values"])}
             return cls(**values)
         except (TypeError, KeyError) as error:
-            raise SpecError(f"a condition on rows has column, values and excluded; got {data!r}") from error
+            raise JobRefusedError(f"a condition on rows has column, values and excluded; got {data!r}") from error
 
     @property
     def text(self) -> str:
@@ -53,12 +53,14 @@ def refuse_conditions(table: str, where: Sequence[RowCondition], columns: Sequen
     """Refuse conditions on columns that are not there, and together with rules (`refused`) that know no state of a row.
 
     Raises:
-        SpecError: naming them.
+        JobRefusedError: naming them.
     """
     if unknown := [condition.column for condition in where if condition.column not in columns]:
-        raise SpecError(f"table {table}: where: {unknown} are not among its columns {[*columns]}")
+        raise JobRefusedError(f"table {table}: where: {unknown} are not among its columns {[*columns]}")
     if where and (refusing := [name for name, holds in refused.items() if holds]):
-        raise SpecError(f"table {table}: where keeps rows by their values, which goes not together with {', '.join(refusing)}")
+        raise JobRefusedError(
+            f"table {table}: where keeps rows by their values, which goes not together with {', '.join(refusing)}"
+        )
 
 
 BRONZE_COLUMNS: tuple[tuple[str, str, str], ...] = (
@@ -102,17 +104,17 @@ def _decode(cls: type[T], text: str) -> dict[str, Any]:
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        raise SpecError(f"{cls.__name__} is not JSON: {error}") from error
+        raise JobRefusedError(f"{cls.__name__} is not JSON: {error}") from error
     return _check_keys(cls, data)
 
 
 def _check_keys(cls: type[Any], data: object) -> dict[str, Any]:
     names = [f.name for f in fields(cls)]
     if not isinstance(data, dict):
-        raise SpecError(f"{cls.__name__} must be an object with {', '.join(names)}; got {data!r}")
+        raise JobRefusedError(f"{cls.__name__} must be an object with {', '.join(names)}; got {data!r}")
     unknown = sorted(set(data) - set(names))
     if unknown:
-        raise SpecError(f"{cls.__name__} has unknown keys {unknown}; known are {', '.join(names)}")
+        raise JobRefusedError(f"{cls.__name__} has unknown keys {unknown}; known are {', '.join(names)}")
     return data
 
 
@@ -120,7 +122,7 @@ def _build(cls: type[T], data: Mapping[str, Any]) -> T:
     try:
         return cls(**data)
     except TypeError as error:
-        raise SpecError(f"{cls.__name__}: {error}") from error
+        raise JobRefusedError(f"{cls.__name__}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -154,10 +156,10 @@ class TopicRange:
 
     def __post_init__(self) -> None:
         if not 0 <= self.epoch <= MAX_EPOCH:
-            raise SpecError(f"topic {self.topic}: epoch {self.epoch} is not within 0..{MAX_EPOCH}")
+            raise JobRefusedError(f"topic {self.topic}: epoch {self.epoch} is not within 0..{MAX_EPOCH}")
         for partition, (start, end) in self.ranges.items():
             if partition < 0 or start < 0 or end < start:
-                raise SpecError(f"topic {self.topic} partition {partition}: [{start}, {end}) is not a range of offsets")
+                raise JobRefusedError(f"topic {self.topic} partition {partition}: [{start}, {end}) is not a range of offsets")
 
     @property
     def has_offsets(self) -> bool:
@@ -191,7 +193,7 @@ class BronzeSpec(JsonSpec):
         names = [t.topic for t in self.topics]
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:
-            raise SpecError(f"topics {twice} are given twice; give each topic once, with all its partitions")
+            raise JobRefusedError(f"topics {twice} are given twice; give each topic once, with all its partitions")
 
     @classmethod
     def from_json(cls, text: str) -> BronzeSpec:
@@ -309,19 +311,19 @@ class SilverSpec(JsonSpec):
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]
         if missing := [k for k in self.keys if k not in names]:
-            raise SpecError(f"table {self.table}: keys {missing} are not among its columns {names}")
+            raise JobRefusedError(f"table {self.table}: keys {missing} are not among its columns {names}")
         updated = (*self.ignore_null_updates, *filter(None, [self.columns_to_update]))
         for what, listed in (("tracked columns", self.track_history), ("columns of parts", updated)):
             if unknown := [c for c in listed if c not in names]:
-                raise SpecError(f"table {self.table}: {what} {unknown} are not among its columns {names}")
+                raise JobRefusedError(f"table {self.table}: {what} {unknown} are not among its columns {names}")
         for name, allowed in (("deletes", DELETES), ("truncate", TRUNCATES), ("without_key", WITHOUT_KEY)):
             if getattr(self, name) not in allowed:
-                raise SpecError(f"table {self.table}: {name} {getattr(self, name)!r} is none of {', '.join(allowed)}")
+                raise JobRefusedError(f"table {self.table}: {name} {getattr(self, name)!r} is none of {', '.join(allowed)}")
         refused = {"a table without a key": not self.keys, "deletes: soft": self.deletes == "soft", "parts of rows": self.partial}
         refuse_conditions(self.table, self.where, names, refused)
         if self.multiset and self.envelope not in WHOLE_BEFORE:
             having = ", ".join(WHOLE_BEFORE)
-            raise SpecError(f"table {self.table}: without_key: multiset needs before-images, as {having} have them")
+            raise JobRefusedError(f"table {self.table}: without_key: multiset needs before-images, as {having} have them")
 
     @property
     def multiset(self) -> bool:
@@ -401,14 +403,14 @@ class StreamSpec(JsonSpec):
 
     def __post_init__(self) -> None:
         if self.max_offsets < 1:
-            raise SpecError(f"max_offsets {self.max_offsets}: an append reads at least one")
+            raise JobRefusedError(f"max_offsets {self.max_offsets}: an append reads at least one")
 
     @classmethod
     def from_json(cls, text: str) -> StreamSpec:
         """Read back what to_json wrote.
 
         Raises:
-            SpecError: it is no stream's.
+            JobRefusedError: it is no stream's.
         """
         try:
             data: dict[str, Any] = json.loads(text)
@@ -417,4 +419,4 @@ class StreamSpec(JsonSpec):
                 data[name] = tuple(SilverSpec.from_json(json.dumps(spec)) for spec in data.get(name, ()))
             return cls(**data)
         except (ValueError, KeyError, TypeError) as error:
-            raise SpecError(f"no spec of a stream: {error}; print one: cdc spec stream SOURCE") from error
+            raise JobRefusedError(f"no spec of a stream: {error}; print one: cdc spec stream SOURCE") from error

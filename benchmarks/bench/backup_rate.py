@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from benchmarks.bench.carry import measure_answer
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.measurement import ROWS, Measurement
 from cdc_assets.registry import names
 from cdc_assets.registry.backup_store import BackupStore
-from cdc_assets.registry.errors import BenchError
 from spark.errors import quantity
 
 _PER_SECOND = 100_000

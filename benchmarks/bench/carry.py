@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.events import SCHEMA
 from benchmarks.bench.feed import Feed
 from benchmarks.bench.totals import read_totals
@@ -17,7 +18,6 @@ from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import BenchError
 from cdc_assets.registry.source_declaration import Source, TopicSource
 
 Seconds = float

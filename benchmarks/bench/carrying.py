@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.bench.carry import measure
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.feed import Feed
 from benchmarks.bench.figures import LIMIT, Figure
 from benchmarks.bench.matched_runs import Contest
 from benchmarks.bench.measurement import ROWS, ROWS_OF_SMALL, Cycles, Measurement, Run
-from cdc_assets.registry.errors import BenchError
 from spark.errors import quantity
 from spark.specs import BronzeSpec, TopicRange
 

@@ -7,8 +7,8 @@ import sys
 import textwrap
 from typing import Any
 
+from benchmarks.bench.errors import BenchError
 from cdc_assets.registry import settings
-from cdc_assets.registry.errors import BenchError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.source_declaration import Source
 

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from benchmarks.bench.events import event_text, key_text
 from cdc_assets.clients.kafka import KafkaCluster
-from cdc_assets.registry.errors import KafkaError
+from cdc_assets.registry.errors import ServiceError
 from spark.errors import quantity
 
 _RETENTION_MS = 24 * 3600 * 1000
@@ -32,7 +32,7 @@ class Sender:
         """Keys and values, until the cluster has them all; without `flush` they may still be on their way.
 
         Raises:
-            KafkaError: it does not take them.
+            ServiceError: it does not take them.
         """
         for key, value in records:
             while True:
@@ -52,12 +52,12 @@ class Sender:
         """Until the cluster has everything that was sent.
 
         Raises:
-            KafkaError: it does not take it.
+            ServiceError: it does not take it.
         """
         left = self._producer.flush(_DEADLINE)
         if left:
             lost = quantity(left, "record")
-            raise KafkaError(f"{self.kafka.bootstrap} did not take {lost} within {_DEADLINE:.0f} s; ./cdc status")
+            raise ServiceError(f"{self.kafka.bootstrap} did not take {lost} within {_DEADLINE:.0f} s; ./cdc status")
 
 
 class Feed:

@@ -8,11 +8,11 @@ import yaml
 
 from benchmarks.bench.at_rest import at_rest
 from benchmarks.bench.carry import append_and_fold
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.example_sources import run_cdc
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.measurement import Measurement
 from cdc_assets.registry import settings
-from cdc_assets.registry.errors import BenchError
 from spark.errors import quantity
 
 _TABLES, _ROWS = 500, 100

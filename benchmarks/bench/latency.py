@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.bench.carry import Took
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.example_sources import connect_example, example_source
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.idle_cost import cpu_between, cpu_by_process
@@ -20,7 +21,6 @@ from benchmarks.bench.transactions import transactions
 from cdc_assets.clients.delta_log import bronze_committed, open_table, unless_changed
 from cdc_assets.reading.silver_now import CurrentTable
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import BenchError
 
 _PROBES, _QUICK_PROBES = 20, 8
 _LOOK_SECONDS, _DEADLINE = 0.05, 300.0

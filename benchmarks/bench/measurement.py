@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench.carry import Took, append_bronze, check_rows, fold_silver, make_source, measure
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.feed import Feed, Sender, delete_topics
 from benchmarks.bench.figures import OURS, Figure
 from benchmarks.bench.matched_runs import Contest
@@ -18,7 +19,6 @@ from benchmarks.bench.peers.peer import Peer, PeerTable
 from benchmarks.bench.profile import BenchPlatform
 from benchmarks.bench.stack import BenchStack
 from cdc_assets.clients.platform import Platform
-from cdc_assets.registry.errors import BenchError
 from cdc_assets.registry.source_declaration import TopicSource
 from spark.errors import quantity
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from benchmarks.bench.carry import Took, measure_answer
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.example_sources import connect_example, example_source, run_cdc
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.measurement import Measurement
 from benchmarks.bench.stack_dagster import await_rest, open_instance
-from cdc_assets.registry.errors import BenchError
 from spark.errors import quantity
 
 _ROWS = 1_000_000

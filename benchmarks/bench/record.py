@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench.carry import Took
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.figures import Figure
-from cdc_assets.registry.errors import BenchError
 
 
 @dataclass

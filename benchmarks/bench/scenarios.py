@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from benchmarks.bench.at_rest import rest
 from benchmarks.bench.backup_rate import backup
 from benchmarks.bench.carrying import cycle, first_load, many
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.growth import growth
 from benchmarks.bench.idle_tables import idle_tables
 from benchmarks.bench.larger_table import larger_table
@@ -20,7 +21,6 @@ from benchmarks.bench.typed_tables import tables_of_all_types
 from benchmarks.bench.verbs import verbs
 from benchmarks.bench.wait_cost import wait_cost
 from benchmarks.bench.year import year
-from cdc_assets.registry.errors import BenchError
 
 _LARGE = 5_000_000
 

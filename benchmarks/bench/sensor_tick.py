@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from benchmarks.bench.carry import measure
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.measurement import ROWS_OF_SMALL, Measurement
 from benchmarks.bench.stack_dagster import open_instance
-from cdc_assets.registry.errors import BenchError
 from cdc_assets.registry.source_declaration import TopicSource
 from spark.errors import quantity
 

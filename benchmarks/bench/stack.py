@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.example_sources import run_cdc
 from benchmarks.bench.idle_cost import cpu_seconds
 from cdc_assets.registry import settings
-from cdc_assets.registry.errors import BenchError
 from cdc_assets.stack.component_plan import EXTERNAL
 from cdc_assets.stack.component_state import read_state
 from cdc_assets.stack.components.spark_connect_server import NAME as SPARK

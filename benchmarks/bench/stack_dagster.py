@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from benchmarks.bench.errors import BenchError
 from cdc_assets.clients.dagster_answers import DagsterAnswers
 from cdc_assets.registry import settings
-from cdc_assets.registry.errors import BenchError
 from cdc_assets.stack.home import Home
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def without_sensor(name: str) -> Iterator[None]:
     """The sensor's switch is off for the block, and on again afterwards if it was.
 
     Raises:
-        DagsterAwayError: the webserver does not answer.
+        ServiceError: the webserver does not answer.
     """
     with _turn_off(_SENSOR, {"sensorName": name, **_PLACE}):
         yield

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 
-from cdc_assets.registry.errors import BenchError
+from benchmarks.bench.errors import BenchError
 
 _ENDS_WITHIN = 30.0
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cdc_assets.registry.errors import BenchError
+from benchmarks.bench.errors import BenchError
 
 _END_SECONDS = 90.0
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from benchmarks.bench.errors import BenchError
 from cdc_assets.clients.delta_rows import unread_features
-from cdc_assets.registry.errors import BenchError
 
 
 def read_totals(path: str) -> tuple[int, int]:

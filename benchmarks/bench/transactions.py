@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.example_sources import connect_example
 from cdc_assets.registry import settings
-from cdc_assets.registry.errors import BenchError
 from cdc_assets.stack.components.postgres_server import binary
 from cdc_assets.stack.home import Home
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from benchmarks.bench.carry import append_and_fold, measure
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.example_sources import connect_example, example_source, run_cdc
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.measurement import Measurement
@@ -14,7 +15,6 @@ from benchmarks.bench.stack_dagster import await_rest, open_instance, without_sc
 from cdc_assets.clients.kafka import KafkaCluster
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import BenchError
 from cdc_assets.registry.source_declaration import Source
 from spark.errors import quantity
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.bench.carry import Took
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.measurement import Measurement
-from cdc_assets.registry.errors import BenchError
 from spark.errors import quantity
 
 _RUNS = 5

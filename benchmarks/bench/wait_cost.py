@@ -11,12 +11,12 @@ from contextlib import ExitStack
 import psutil
 
 from benchmarks.bench.carry import Took
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.example_sources import connect_example
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.latency import SENSORS
 from benchmarks.bench.measurement import Measurement
 from benchmarks.bench.stack_dagster import await_rest, open_instance, without_sensor
-from cdc_assets.registry.errors import BenchError
 
 _CORES = 0.02
 _SETTLE_SECONDS, _SECONDS, _QUICK_SECONDS, _WINDOWS, _END_SECONDS = 10.0, 20.0, 5.0, 4, 120.0

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.bench.carry import Took, measure, measure_answer
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.measurement import ROWS, Loaded, Measurement
 from benchmarks.bench.sensor_tick import sensor_look
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import BenchError
 from spark.errors import quantity
 from spark.table.lake_location import is_local
 from spark.table.log_reader import newest_commits

@@ -33,7 +33,7 @@ from cdc_assets.backup.object_layout import ObjectLayout, OffsetRanges, object_n
 from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets.clients.delta_rows import open_dataset
 from cdc_assets.clients.object_store import ObjectStore
-from cdc_assets.registry.errors import BackupError
+from cdc_assets.registry.errors import BackupError, TableBusyError
 from cdc_assets.registry.source_settings import Backup
 from spark.errors import quantity
 from spark.table.commit_metadata import Committed, CommittedTopic
@@ -309,7 +309,7 @@ def backup_table(store: ObjectStore, *, source: str, table: str, bronze_path: st
         lost = lost or newest.lost
         try:
             at = backup.copy_epochs(newest.position, written)
-        except _OvertakenError:
+        except TableBusyError:
             continue  # by a backup that has seen a newer bronze: look at it again
         break
     if written:
@@ -323,10 +323,6 @@ def backup_table(store: ObjectStore, *, source: str, table: str, bronze_path: st
         seconds=time.monotonic() - started,
         lost=lost,
     )
-
-
-class _OvertakenError(Exception):
-    """A plan of another backup goes beyond the version of bronze that this one looks at."""
 
 
 @dataclass(frozen=True)
@@ -442,7 +438,7 @@ class _Copy:
         begins_elsewhere = any(start != at.positions.get(p, 0) for p, (start, _) in stored.ranges.items())
         ends_beyond = any(end > self.state.positions.get(p, 0) for p, (_, end) in stored.ranges.items())
         if ends_beyond and not begins_elsewhere and stored.topic_id == plan.topic_id and self._has_grown(stored):
-            raise _OvertakenError
+            raise TableBusyError(f"{plan.key} is planned by a backup that has seen a newer bronze")
         if ends_beyond or begins_elsewhere or (stored.topic, stored.topic_id) != (plan.topic, plan.topic_id):
             raise BackupError(
                 f"{self.store.url}/{plan.key} plans a batch that bronze does not have (topic {stored.topic} {stored.topic_id}, "

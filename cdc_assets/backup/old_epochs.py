@@ -25,7 +25,7 @@ from cdc_assets.clients.object_store import ObjectStore, StoredObject
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import BackupError, CdcAssetsError
+from cdc_assets.registry.errors import BackupError, CdcAssetsError, RefusalError
 from cdc_assets.registry.retention import backup_keep
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
@@ -123,17 +123,13 @@ class OldEpochs:
     reason: str = ""
 
 
-class _HeldError(Exception):
-    """Why nothing more may go."""
-
-
 def find_old_epochs(store: ObjectStore, lake: TableInLake, *, keep: timedelta, now: float, note: bool = True) -> OldEpochs:
     """What may go at `now` (seconds since 1970). `note`: where the topic ends is written down, if nobody has done so yet.
 
     Raises:
         BackupError: a manifest, a base or a note is not as it was written.
         StoreError: the store cannot be asked.
-        KafkaError: the lake's cluster cannot be asked.
+        ServiceError: the lake's cluster cannot be asked.
     """
     source, table = lake.source, lake.table
     if not _has_old(store, source, table):
@@ -143,7 +139,7 @@ def find_old_epochs(store: ObjectStore, lake: TableInLake, *, keep: timedelta, n
     try:
         until, copies = int((now - keep.total_seconds()) * 1000), KeptManifests(store, lake.copies)
         newer_base = _LookAtEpochs(store, source, table, listed, base, lake, until, note, copies).find()
-    except _HeldError as error:
+    except RefusalError as error:
         reason = str(error)
     gone = [key for key in listed if is_gone(newer_base or base, key)]
     size = sum(listed[key].size for key in gone)
@@ -205,7 +201,7 @@ class _LookAtEpochs:
         """The base behind what may go; None: there is one epoch.
 
         Raises:
-            _HeldError: something may go later, or not without being looked at.
+            RefusalError: something may go later, or not without being looked at.
         """
         batches = self._batches()
         if len(batches) < 2:
@@ -218,9 +214,9 @@ class _LookAtEpochs:
                 continue
             try:
                 return self._base_at(epoch, before, whole[epoch])
-            except _HeldError as error:
+            except RefusalError as error:
                 reason = reason or str(error)
-        raise _HeldError(reason or f"of no epoch before {max(batches)} it was noted where its reading ends")
+        raise RefusalError(reason or f"of no epoch before {max(batches)} it was noted where its reading ends")
 
     def _batches(self) -> dict[int, list[str]]:
         folder, batches = manifests_prefix(self.source, self.table), dict[int, list[str]]()
@@ -240,14 +236,14 @@ class _LookAtEpochs:
                 ends = bisect_left(keys, True, key=lambda key: reading.is_within(self._manifest(key).positions))
                 yield epoch, keys[: ends + 1]
             elif epoch == newest:
-                raise _HeldError(f"the reading that epoch {newest} begins with is not whole in the backup yet")
+                raise RefusalError(f"the reading that epoch {newest} begins with is not whole in the backup yet")
 
     def _refuse_other(self, newest: int, state: CommittedTopic | None) -> None:
         if state is None:
-            raise _HeldError("bronze has nothing of the table, so nothing goes: restore it first")
+            raise RefusalError("bronze has nothing of the table, so nothing goes: restore it first")
         begun = [epoch_of_key(self.source, self.table, key) or 0 for key in self.listed]
         if state.epoch != newest or max(begun) > newest:
-            raise _HeldError(
+            raise RefusalError(
                 f"the backup has records up to epoch {newest}, and epoch {max(state.epoch, *begun)} has begun: nothing goes "
                 "before its reading is whole in the backup"
             )
@@ -260,7 +256,7 @@ class _LookAtEpochs:
         # The backup has records of the epoch by now, so its reading was in the topic before: it ends where the topic ends now.
         bronze_ends, state = self.lake.ends(), self.lake.state
         if bronze_ends is None or state is None or bronze_ends[0] != state.topic_id:
-            raise _HeldError("the lake's topic is gone, or another one than bronze has read, so its reading cannot be told")
+            raise RefusalError("the lake's topic is gone, or another one than bronze has read, so its reading cannot be told")
         reading = EpochReading(self.source, self.table, epoch, bronze_ends[0], bronze_ends[1])
         if not self.note or self.store.put_if_absent(reading.key, reading.to_bytes()):
             return reading
@@ -284,13 +280,13 @@ class _LookAtEpochs:
         base = BackupBase.behind(last, epoch=epoch, earliest_ms=earliest)
         report = verify_from(base, self.store, bronze_path=self.lake.bronze_path, kept=self.lake.copies)
         if not report.ok:
-            raise _HeldError(f"what would stay is not whole: {'; '.join(report.differences[:_SHOWN])}")
+            raise RefusalError(f"what would stay is not whole: {'; '.join(report.differences[:_SHOWN])}")
         return base
 
     def _refuse_young(self, over: int, epoch: int) -> None:
         if over > self.until:
             moment = datetime.fromtimestamp(min(over, _LAST_MOMENT) / 1000, timezone.utc)
-            raise _HeldError(f"what stands before the end of epoch {epoch}'s reading has records up to {moment:%Y-%m-%d %H:%M}")
+            raise RefusalError(f"what stands before the end of epoch {epoch}'s reading has records up to {moment:%Y-%m-%d %H:%M}")
 
     def _over(self, manifest: Manifest) -> int:
         """When the newest hour of a batch was over, in milliseconds; 0 where it has no object."""
@@ -299,7 +295,7 @@ class _LookAtEpochs:
         try:
             return max((layout.end_of_hour(folder) for folder in folders), default=0)
         except ValueError as error:
-            raise _HeldError(f"{manifest.key} names an object elsewhere: {error}") from error
+            raise RefusalError(f"{manifest.key} names an object elsewhere: {error}") from error
 
     def _refuse_before_bronze(self, last: Manifest) -> None:
         # Bronze proves what it gives away against the backup, so it has to have given it before.
@@ -308,7 +304,7 @@ class _LookAtEpochs:
             return
         if floor is None or not floor.reaches(last.plan.epoch, last.positions):
             left = quantity(last.records_total, "record")
-            raise _HeldError(f"bronze has not given all of the first {left} to the backup yet (bronze.keep)")
+            raise RefusalError(f"bronze has not given all of the first {left} to the backup yet (bronze.keep)")
 
 
 def _has_reading(reading: EpochReading, last: Manifest, state: CommittedTopic | None) -> bool:

@@ -300,7 +300,7 @@ def find_subjects(source: BaseSource) -> dict[str, list[Version]]:
     """The versions of each subject that the schema registry has; subjects without any are left out.
 
     Raises:
-        SubjectsError: the registry does not answer.
+        ServiceError: the registry does not answer.
     """
     subjects = {subject: SchemaSubjects(registry).versions(subject) for subject, registry in registries_of(source).items()}
     return {subject: versions for subject, versions in subjects.items() if versions}

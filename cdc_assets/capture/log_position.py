@@ -25,7 +25,7 @@ from cdc_assets.clients.databases.catalogue import SourceDatabase
 from cdc_assets.clients.kafka import KafkaCluster, Offsets
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import CaughtUpTimeoutError, CdcAssetsError, TopicDeniedError
+from cdc_assets.registry.errors import CdcAssetsError, ServiceError
 from cdc_assets.registry.source_declaration import BaseSource
 from spark.record_formats import CommitPlace, behind_commit
 
@@ -78,12 +78,15 @@ class LogPosition:
     between: CommitPlace | None = None
 
 
-class TopicsStandError(CaughtUpTimeoutError):
-    """All of a source has come into the lake but what these core `topics` hold; `position` is that of the others."""
+class CaughtUpTimeoutError(CdcAssetsError):
+    """The chain did not reach a log position in time.
 
-    def __init__(self, message: str, topics: Collection[str], position: LogPosition) -> None:
+    Where all has come into the lake but what some core `topics` hold, `reached` is the position of the others.
+    """
+
+    def __init__(self, message: str, *, topics: Collection[str] = (), reached: LogPosition | None = None) -> None:
         super().__init__(message)
-        self.topics, self.position = frozenset(topics), position
+        self.topics, self.reached = frozenset(topics), reached
 
 
 def carry_to_lake(
@@ -100,8 +103,8 @@ def carry_to_lake(
     stands in the way: a connector that does not run.
 
     Raises:
-        TopicsStandError: some topics have not gone on for minutes, all others have come.
-        CaughtUpTimeoutError: naming the link that did not follow in time.
+        CaughtUpTimeoutError: naming the link that did not follow in time; or some topics have not gone on for minutes, and all
+            others have come: `reached` is their position.
     """
     until = time.monotonic() + deadline
     database = database or chain.platform.database_if_any(chain.source)
@@ -117,12 +120,13 @@ def position_in_lake(chain: Chain[BaseSource], place: LogPosition, limit: WaitLi
     """A place that has come to the core's topics, with the offsets that hold all before it in the lake.
 
     Raises:
-        TopicsStandError, CaughtUpTimeoutError: as `topics_to_lake`.
+        CaughtUpTimeoutError: as `topics_to_lake`.
     """
     try:
         return replace(place, offsets=topics_to_lake(chain, limit.until, limit.say))
-    except TopicsStandError as error:
-        error.position = replace(place, offsets=error.position.offsets)
+    except CaughtUpTimeoutError as error:
+        if error.reached is not None:
+            error.reached = replace(place, offsets=error.reached.offsets)
         raise
 
 
@@ -130,8 +134,8 @@ def topics_to_lake(chain: Chain[BaseSource], until: float, say: Say = lambda _: 
     """Wait until what the core's topics hold at the call is readable in the lake's cluster; where it ends there.
 
     Raises:
-        TopicsStandError: some of them have not gone on for minutes, all others are there; its position has their offsets alone.
-        CaughtUpTimeoutError: the mirror did not follow until then (time.monotonic).
+        CaughtUpTimeoutError: the mirror did not follow until then (time.monotonic); or some topics have not gone on for minutes,
+            and all others are there: `reached` has their offsets alone.
     """
     lake = chain.platform.lake_kafka()
     topics = {names.topic(chain.source, table): names.lake_topic(chain.source, table) for table in chain.source.tables}
@@ -144,7 +148,8 @@ def topics_to_lake(chain: Chain[BaseSource], until: float, say: Say = lambda _: 
         standing, mirrored = frozenset(), list(lake.states(list(topics)))
     offsets = _await_written(chain.source, lake, mirrored, until)
     if standing:
-        raise TopicsStandError(_not_in_the_lake(chain.source, standing), standing, LogPosition("", "", offsets))
+        reached = LogPosition("", "", offsets)
+        raise CaughtUpTimeoutError(_not_in_the_lake(chain.source, standing), topics=standing, reached=reached)
     return offsets
 
 
@@ -240,7 +245,9 @@ def _await_mirror(
         try:
             if next(core.records_of(left), None) is None:
                 return True
-        except TopicDeniedError as error:
+        except ServiceError as error:
+            if not error.topic:
+                raise
             # Whether the mirror has copied it cannot be told, and nobody waits for what may never come.
             denied.add(error.topic)
             limit.say(f"{source.name}: {error}")

@@ -29,7 +29,7 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.durable_file import read_json, replace_json
-from cdc_assets.registry.errors import MirrorError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
@@ -246,11 +246,11 @@ def refuse_one_cluster(core: KafkaCluster, lake: KafkaCluster) -> None:
     """Two addresses of one cluster are no mirror.
 
     Raises:
-        MirrorError: naming both and the cluster's id.
+        RefusalError: naming both and the cluster's id.
     """
     here, there = core.cluster_id(), lake.cluster_id()
     if here == there:
-        raise MirrorError(
+        raise RefusalError(
             f"{core.bootstrap} and {lake.bootstrap} are one cluster ({here}): mirroring it into itself would loop; "
             "set the core's address and CDC_LAKE_BOOTSTRAP to different clusters (docs/how-to/your-own-platform.md)"
         )
@@ -396,7 +396,7 @@ def plan(platform: Platform, sources: Sequence[BaseSource], topic: str, *, snaps
     """How to repair the mirror of a core topic.
 
     Raises:
-        MirrorError: when no source mirrors that topic.
+        RefusalError: when no source mirrors that topic.
     """
     for source in sources:
         for table in source.tables if names.is_mirrored(source) else ():
@@ -406,14 +406,14 @@ def plan(platform: Platform, sources: Sequence[BaseSource], topic: str, *, snaps
                 unread = "" if takes(source) else _BY_HAND.format(source=source.name, table=names.table_name(table))
                 return RepairPlan(source, table, state, again, snapshot and not unread, unread)
     mirrored = ", ".join(names.topic(s, t) for s in sources if names.is_mirrored(s) for t in s.tables)
-    raise MirrorError(f"no source mirrors topic {topic}; mirrored are: {mirrored or 'none'}")
+    raise RefusalError(f"no source mirrors topic {topic}; mirrored are: {mirrored or 'none'}")
 
 
 def repair(platform: Platform, chosen: RepairPlan, say: Say) -> MirrorState:
     """Do it, and look again.
 
     Raises:
-        MirrorError: when the topic is not there to be mirrored.
+        RefusalError: when the topic is not there to be mirrored.
         CdcAssetsError: from a step that failed; the repair may be asked for again.
     """
     if not chosen.state.repair:
@@ -421,7 +421,7 @@ def repair(platform: Platform, chosen: RepairPlan, say: Say) -> MirrorState:
     source, topic = chosen.source, chosen.state.topic
     refuse_write(source, f"cdc repair mirror {topic}")
     if chosen.state.topic_id is None:
-        raise MirrorError(f"topic {topic} is not on the core cluster: let the connector make it again first: cdc apply")
+        raise RefusalError(f"topic {topic} is not on the core cluster: let the connector make it again first: cdc apply")
     if chosen.again:
         say(f"copying {topic} again from its begin")
         _forget(Chain(platform, source), topic)

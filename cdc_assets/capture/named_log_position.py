@@ -16,6 +16,7 @@ from typing import Any, cast
 from cdc_assets.capture.log_position import (
     LOOK_SECONDS,
     CarriedPlace,
+    CaughtUpTimeoutError,
     LogMarker,
     LogPosition,
     WaitLimit,
@@ -30,7 +31,7 @@ from cdc_assets.clients.kafka import KafkaCluster, Offsets
 from cdc_assets.clients.kind_clients import open_reader
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import CaughtUpTimeoutError, DatabaseError, MissingAddressError, MissingSecretError, NoPlaceError
+from cdc_assets.registry.errors import DatabaseError, MissingAddressError, MissingSecretError, RefusalError
 from cdc_assets.registry.field_types import TableId, parse_table
 from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
@@ -165,20 +166,27 @@ def carry_named(chain: Chain[BaseSource], *, deadline: float, say: Callable[[str
     kind: topics          the ends of its topics: nobody knows of anything before them
 
     Raises:
-        NoPlaceError: no place of the source's log can be named, so nothing was waited for.
+        RefusalError: no place of the source's log can be named, so nothing was waited for.
         CaughtUpTimeoutError: naming the link that did not follow in time.
     """
+    position = _carry_if_named(chain, deadline, say)
+    if isinstance(position, str):
+        raise RefusalError(f"{chain.source.name}: nothing was waited for, since no place of its log has a name: {position}")
+    return position
+
+
+def _carry_if_named(chain: Chain[BaseSource], deadline: float, say: Callable[[str], None]) -> LogPosition | str:
+    """The position; or why no place of the source's log can be named."""
     captured = chain.source.captured
-    if captured is None:
+    if captured is not None:
+        position = _carry_captured(Chain(chain.platform, captured), deadline, say)
+        if isinstance(position, str):
+            return position
+    else:
         position = carry_to_lake(chain, deadline=deadline, say=say)
         position = replace(position, lsn=offsets_text(position.offsets))
-    else:
-        position = _carry_captured(Chain(chain.platform, captured), deadline, say)
     if position.lsn in _NAMELESS:
-        raise NoPlaceError(
-            chain.source.name,
-            f"none of its topics is there yet: {', '.join(names.topic(chain.source, t) for t in chain.source.tables)}",
-        )
+        return f"none of its topics is there yet: {', '.join(names.topic(chain.source, t) for t in chain.source.tables)}"
     return position
 
 
@@ -191,16 +199,16 @@ def carry_or_tell(chain: Chain[BaseSource], *, deadline: float, say: Callable[[s
     Raises:
         CaughtUpTimeoutError: naming the link that did not follow in time.
     """
-    try:
+    if chain.source.asked:
         return carry_named(chain, deadline=deadline, say=say)
-    except (NoPlaceError, *_NOT_ANSWERED) as error:
-        if chain.source.asked:
-            raise
-        reason = error.reason if isinstance(error, NoPlaceError) else error
-        say(
-            f"{chain.source.name}: only what its topics hold now is waited for, since its place in the log is not known: {reason}"
-        )
-        return replace(carry_to_lake(chain, deadline=deadline, say=say), lsn="")
+    try:
+        position = _carry_if_named(chain, deadline, say)
+    except _NOT_ANSWERED as error:
+        position = str(error)
+    if isinstance(position, LogPosition):
+        return position
+    say(f"{chain.source.name}: only what its topics hold now is waited for, since its place in the log is not known: {position}")
+    return replace(carry_to_lake(chain, deadline=deadline, say=say), lsn="")
 
 
 def offsets_text(offsets: Offsets) -> str:
@@ -208,7 +216,7 @@ def offsets_text(offsets: Offsets) -> str:
     return ", ".join(f"{topic} {p}:{end}" for topic, ends in sorted(offsets.items()) for p, end in sorted(ends.items()))
 
 
-def _carry_captured(chain: Chain[CapturedSource], deadline: float, say: Callable[[str], None]) -> LogPosition:
+def _carry_captured(chain: Chain[CapturedSource], deadline: float, say: Callable[[str], None]) -> LogPosition | str:
     refused = f"kind {chain.source.kind_name} is asked for no place of its log"
     if kind_of(chain.source).tells_log:
         try:
@@ -218,9 +226,7 @@ def _carry_captured(chain: Chain[CapturedSource], deadline: float, say: Callable
                 raise
             say(refused := f"{chain.source.name}: no mark could be written to its log, so a row marks it: {error}")
     if chain.source.reconciliation.marker is None:
-        raise NoPlaceError(
-            chain.source.name, f"{refused}; declare a marker table (reconciliation: {{marker: schema.table}}), and cdc apply"
-        )
+        return f"{refused}; declare a marker table (reconciliation: {{marker: schema.table}}), and cdc apply"
     return carry_by_marker_table(chain, deadline, say)
 
 

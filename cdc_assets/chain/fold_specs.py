@@ -21,7 +21,7 @@ from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets.clients.schema_ledger import last_known, ledger_of
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, HistoryWithoutKeyError
+from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, SettingError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
@@ -93,10 +93,10 @@ def history_spec(lake: str, source: BaseSource, table: Table, silver: SilverSpec
     """The same for the table of all versions.
 
     Raises:
-        HistoryWithoutKeyError: nothing tells which rows are versions of one.
+        SettingError: nothing tells which rows are versions of one.
     """
     if not silver.keys:
-        raise HistoryWithoutKeyError(f"{source.name}/{silver.table}: history: scd2 needs a key; declare the table's keys")
+        raise SettingError(f"{source.name}/{silver.table}: history: scd2 needs a key; declare the table's keys")
     tracked = table.track_history_column_list
     if table.track_history_except_column_list:
         left_out = {*table.track_history_except_column_list, *silver.keys}
@@ -130,7 +130,7 @@ def absent_table(source: BaseSource, table: Table) -> str:
 
 
 def _refusal(lake: str, source: BaseSource, table: Table, now: CatalogueTable | None) -> str:
-    from spark.errors import SchemaMismatchError
+    from spark.errors import TableStopError
     from spark.silver.schema_evolution import compare_columns
 
     ledger = ledger_of(names.silver_path(lake, source, table))
@@ -144,7 +144,7 @@ def _refusal(lake: str, source: BaseSource, table: Table, now: CatalogueTable | 
         past = ledger_of(names.history_path(lake, source, table)) if table.history == "scd2" else None
         if past is not None:
             compare_columns(past, history_spec(lake, source, table, spec), after="")
-    except (SchemaMismatchError, HistoryWithoutKeyError) as error:
+    except (TableStopError, SettingError) as error:
         return str(error)
     return ""
 

@@ -13,7 +13,7 @@ from cdc_assets.clients.delta_log import bronze_committed, silver_committed, sil
 from cdc_assets.clients.kafka import KafkaCluster, TopicState
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import KafkaError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.table.commit_metadata import CommittedTopic
@@ -49,7 +49,7 @@ def lags(chain: Chain[BaseSource]) -> dict[str, TableLag]:
     """By table; a table whose topic does not exist yet lacks nothing.
 
     Raises:
-        KafkaError: the lake's cluster does not answer.
+        ServiceError: the lake's cluster does not answer.
     """
     topics = {names.lake_topic(chain.source, table): table for table in chain.source.tables}
     kafka = chain.platform.lake_kafka()
@@ -99,7 +99,7 @@ def _ages(kafka: KafkaCluster, starts: Mapping[str, Mapping[int, tuple[int, int]
             try:
                 # A range of control records alone has none.
                 first = next(iter(kafka.records(topic, {partition: bounds}, deadline=10)), None)
-            except KafkaError:
+            except ServiceError:
                 continue
             sent += [first.timestamp / 1000] if first else []
         ages[topic] = max(0.0, now - min(sent)) if sent else None

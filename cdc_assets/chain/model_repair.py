@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, cast
 from cdc_assets.capture.connectors.apply_connector import HELD
 from cdc_assets.capture.connectors.declared_connectors import tables_in_list
 from cdc_assets.capture.connectors.temporary_connectors import is_passing, passing_config, without_passing
-from cdc_assets.capture.log_position import Say
+from cdc_assets.capture.log_position import CaughtUpTimeoutError, Say
 from cdc_assets.capture.named_log_position import await_binlog, carry_named, connector_position
 from cdc_assets.capture.onboarding import onboarding_run as onboarding
 from cdc_assets.capture.onboarding.onboarding_state import onboarding_kind
@@ -31,7 +31,7 @@ from cdc_assets.chain.table_reload import append_rest, plan_reloads, reload_bron
 from cdc_assets.clients.databases.binlog_capture import BinlogCapture
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import CaughtUpTimeoutError, ConnectError, ConnectorFailedError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import CapturedSource
 from cdc_assets.registry.table_declaration import Table
@@ -83,15 +83,15 @@ def repair_models(chain: Chain[CapturedSource], wanted: Sequence[Table], say: Sa
     `wanted`: tables that are read again in any case.
 
     Raises:
-        ConnectorFailedError: it has failed for another reason.
-        OnboardingError: a table cannot be read again; says what it lacks.
+        ServiceError: it has failed for another reason.
+        RefusalError: a table cannot be read again; says what it lacks.
         CdcAssetsError: from a step of the reading, which `cdc onboard SOURCE --resume` goes on with.
     """
     repair, connect, name = ModelRepair(), chain.platform.core_connect(chain.source.cluster), names.connector_name(chain.source)
     status = connect.status(name)
     if status is None or status.state in HELD:
         seen = "has no status" if status is None else f"is {status.state}"
-        raise ConnectError(f"connector {name} {seen}; cdc resume {name}, then again: cdc repair model {chain.source.name}")
+        raise ServiceError(f"connector {name} {seen}; cdc resume {name}, then again: cdc repair model {chain.source.name}")
     running = connect.config(name) or {}
     before = without_passing(running)
     # What a command that was killed has left out of the connector's list bronze has read before.
@@ -128,14 +128,14 @@ def _go_past(chain: Chain[CapturedSource], repair: ModelRepair, left_out: set[Ta
     connect, name = chain.platform.core_connect(chain.source.cluster), names.connector_name(chain.source)
     running, until = connect.config(name), time.monotonic() + _DEADLINE_SECONDS
     if running is None:
-        raise ConnectError(f"connector {name} does not exist at {connect.url}: cdc apply {chain.source.name} makes it")
+        raise ServiceError(f"connector {name} does not exist at {connect.url}: cdc apply {chain.source.name} makes it")
     # A command that was killed may have left it so; what it has left out is in `left_out`.
     running = without_passing(running)
     for obstacle in _obstacles(chain, until):
         if obstacle.table:
             tables = {table.id for table in chain.source.tables if obstacle.is_about(table.id)} - left_out
             if not tables:
-                raise ConnectorFailedError(f"connector {name}: rows of {obstacle.table} do not fit its model ({obstacle.why})")
+                raise ServiceError(f"connector {name}: rows of {obstacle.table} do not fit its model ({obstacle.why})")
             say(f"rows of {', '.join(map(str, sorted(tables)))} do not fit Debezium's model: left out, and read again at the end")
             left_out = left_out | tables
         elif not obstacle.statement:
@@ -143,9 +143,7 @@ def _go_past(chain: Chain[CapturedSource], repair: ModelRepair, left_out: set[Ta
         else:
             statement = _with_place(chain, obstacle)
             if statement in repair.passed:
-                raise ConnectorFailedError(
-                    f"connector {name} stands again at {statement.place}: {statement.statement}: {obstacle.why}"
-                )
+                raise ServiceError(f"connector {name} stands again at {statement.place}: {statement.statement}: {obstacle.why}")
             say(f"passing over the statement at {statement.place or 'an unknown place'}: {' '.join(statement.statement.split())}")
             repair.passed.append(statement)
         passed = [p.statement for p in repair.passed]
@@ -157,7 +155,7 @@ def _tables_with_compression(chain: Chain[CapturedSource], repair: ModelRepair, 
     """The captured tables of which the binlog has rows with COMPRESSED columns, which are passed over from now on.
 
     Raises:
-        ConnectorFailedError: a table has such columns still, or they are passed over already.
+        ServiceError: a table has such columns still, or they are passed over already.
     """
     name, database = names.connector_name(chain.source), _database(chain.source)
     with database.connection() as cursor:
@@ -165,12 +163,12 @@ def _tables_with_compression(chain: Chain[CapturedSource], repair: ModelRepair, 
         still = [*binlog_rules.gap_tables((), (), cursor.fetchall())]
     if still:
         told = "; ".join(f"{found.subject}: {found.mend}" for found in still)
-        raise ConnectorFailedError(
+        raise ServiceError(
             f"connector {name} stops at each row of a table with COMPRESSED columns. End them first: {told}; "
             f"then again: cdc repair model {chain.source.name}"
         )
     if repair.unreadable:
-        raise ConnectorFailedError(f"connector {name} stands again at rows that it cannot read: {obstacle.why}")
+        raise ServiceError(f"connector {name} stands again at rows that it cannot read: {obstacle.why}")
     since = connector_position(chain.platform.core_connect(chain.source.cluster), name)
     found = database.tables_with_compression([table.id for table in chain.source.tables], since) if since else set[TableId]()
     read = f"; read again at the end: {', '.join(map(str, sorted(found)))}" if found else ", none of them of a captured table"
@@ -183,7 +181,7 @@ def _obstacles(chain: Chain[CapturedSource], until: float) -> Iterator[Obstacle]
     """What the connector meets, one after the other, until it has read what is in the binlog now.
 
     Raises:
-        ConnectorFailedError: it has failed for another reason.
+        ServiceError: it has failed for another reason.
     """
     connect, name, database = (
         chain.platform.core_connect(chain.source.cluster),
@@ -194,9 +192,7 @@ def _obstacles(chain: Chain[CapturedSource], until: float) -> Iterator[Obstacle]
         status = connect.status(name)
         if status is not None and status.failed:
             if status.obstacle is None:
-                raise ConnectorFailedError(
-                    f"connector {name} has failed: {'; '.join(status.trace)}; mend that, then cdc restart {name}"
-                )
+                raise ServiceError(f"connector {name} has failed: {'; '.join(status.trace)}; mend that, then cdc restart {name}")
             yield status.obstacle
             continue
         try:

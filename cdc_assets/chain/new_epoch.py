@@ -27,7 +27,7 @@ from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import IncarnationError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import CapturedSource
 
 STEPS = {
@@ -46,11 +46,11 @@ def begin_epoch(chain: Chain[CapturedSource], reason: str, append: AppendEpochs,
     """The new epoch of each topic. `append(chain, epochs, bounds)` brings bronze there.
 
     Raises:
-        IncarnationError: the source is declared without a reading of its tables.
+        RefusalError: the source is declared without a reading of its tables.
         CdcAssetsError: a step failed; the next call goes on with it.
     """
     if chain.source.capture.snapshot == "no_data":
-        raise IncarnationError(
+        raise RefusalError(
             f"source {chain.source.name} is declared with capture.snapshot: no_data, and a new epoch begins with every "
             "table read whole; declare initial, or capture the server under another source name"
         )
@@ -142,14 +142,14 @@ def apply_on_gap(chain: Chain[CapturedSource], say: Say) -> Mapping[str, int]:
     """The epochs that were opened by topic; empty where the server is the one that was read.
 
     Raises:
-        IncarnationError: it is another one, and the source is declared to wait for a person; its connector is stopped by now.
+        RefusalError: it is another one, and the source is declared to wait for a person; its connector is stopped by now.
     """
     judged = verdict(chain)
     if judged.kind != "other":
         return {}
     stop_connector(chain)
     if chain.source.topics.on_gap == "fail":
-        raise IncarnationError(refusal(chain.source, judged))
+        raise RefusalError(refusal(chain.source, judged))
     say(refusal(chain.source, judged))
     return open_epoch(chain, judged.reason, say)
 

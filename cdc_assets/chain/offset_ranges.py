@@ -123,7 +123,7 @@ class TopicWatch:
         """Whether something new came, as soon as it did.
 
         Raises:
-            KafkaError: the cluster refuses the login.
+            ServiceError: the cluster refuses the login.
         """
         if self._consumer is None:
             time.sleep(seconds)

@@ -24,7 +24,7 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.table_concurrency import each_table, layer_of_lake, table_lock
 from cdc_assets.registry import names
 from cdc_assets.registry.display_text import in_markdown
-from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, TableBusyError, TableFailuresError
+from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, FailuresError, TableBusyError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
@@ -44,7 +44,7 @@ def fold_tables(
     """Yield `(table, results)` as each is done; `say` is told which tables no task has folded, and why.
 
     Raises:
-        TableFailuresError: at the end, naming the tables that failed.
+        FailuresError: at the end, naming the tables that failed.
     """
     folded = fold_small(chain, tables, catalogue, bronze_version, say)
     rest = []
@@ -75,16 +75,16 @@ def fold_others(
     What bronze has of a held table stays where it is.
 
     Raises:
-        TableFailuresError: at the end, naming the tables that are held or failed.
+        FailuresError: at the end, naming the tables that are held or failed.
     """
     reasons = why_held(chain, tables, catalogue)
     failed = {names.table_name(table): reasons[table.id] for table in tables if table.id in reasons}
     try:
         yield from fold_tables(chain, [t for t in tables if t.id not in reasons], catalogue, bronze_version, say)
-    except TableFailuresError as error:
+    except FailuresError as error:
         failed |= error.failures
     if failed:
-        raise TableFailuresError("silver", failed)
+        raise FailuresError.of_tables("silver", failed)
 
 
 def fold_small(

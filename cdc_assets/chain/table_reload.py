@@ -71,7 +71,7 @@ def whole_tables(chain: Chain[BaseSource], tables: Sequence[Table]) -> set[str]:
     Events of before that the slot sends once more come behind the rows, at places below them: silver takes each key's newest.
 
     Raises:
-        KafkaError: a cluster cannot be asked.
+        ServiceError: a cluster cannot be asked.
     """
     if chain.source.captured is None or not tables:
         return set()
@@ -209,7 +209,7 @@ def reload_tables(
 
     Raises:
         CdcAssetsError: from a step of the reading, which `cdc onboard SOURCE --resume` goes on with.
-        NoPlaceError: nobody can say when the rows have come.
+        RefusalError: nobody can say when the rows have come.
     """
     if late := [table for table in tables if names.lake_topic(chain.source, table) not in known.there]:
         _read_again(chain, late, say)

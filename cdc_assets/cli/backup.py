@@ -21,7 +21,7 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
 from cdc_assets.registry.backup_store import BackupStore, parse_store
 from cdc_assets.registry.display_text import visible
-from cdc_assets.registry.errors import NothingToRunError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.retention import backup_keep
 from cdc_assets.registry.source_declaration import BaseSource
 from spark.errors import quantity
@@ -53,7 +53,7 @@ def expire(
 
     chosen = [source for source in sources if any(backup_keep(source, table) for table in source.tables)]
     if not chosen:
-        raise NothingToRunError("no table of these sources may lose any of its backup: declare backup: {keep: 90d} first")
+        raise RefusalError("no table of these sources may lose any of its backup: declare backup: {keep: 90d} first")
     done = [(source.name, expired) for source in chosen for expired in expire_backups(Chain(platform, source), dry_run=dry_run)]
     print_rows([_epoch_row(name, expired) for name, expired in done], output, narrow=_SHOWN_EXPIRED)
     failed = [expired for _, expired in done if expired.failed]
@@ -180,7 +180,7 @@ def verify(
     """
     chosen = [source for source in sources if sources.are_named or source.backup is not None]
     if not chosen:
-        raise NothingToRunError("no source declares a backup: there is nothing to verify (backup: in its file)")
+        raise RefusalError("no source declares a backup: there is nothing to verify (backup: in its file)")
     reports = [report for source in chosen for report in _verify(Chain(platform, source), deep=not quick)]
     print_rows([report.to_json() for report in reports], output, narrow=_SHOWN_VERIFIED)
     damage = [sentence for report in reports for sentence in report.damage]
@@ -200,7 +200,7 @@ def _verify(chain: Chain[BaseSource], *, deep: bool) -> Iterator[_Found]:
 
     source = chain.source
     if source.backup is None:
-        raise NothingToRunError(f"source {source.name} declares no backup: there is nothing to verify (backup: in its file)")
+        raise RefusalError(f"source {source.name} declares no backup: there is nothing to verify (backup: in its file)")
     store = chain.platform.store(source.backup.store)
     committed = bronze_committed(chain.bronze_path)
     declared = [names.table_name(table) for table in source.tables]

@@ -30,7 +30,7 @@ from cdc_assets.cli.verb_frame import OneChain, report_errors, say, verb
 from cdc_assets.clients.connector_states import SourceOffset
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.registry.errors import CdcAssetsError, ConnectError, SparkRunError
+from cdc_assets.registry.errors import CdcAssetsError, ServiceError, SparkRunError
 from cdc_assets.registry.source_declaration import BaseSource
 from spark.errors import quantity
 
@@ -171,7 +171,7 @@ def restart(
 
     def act(connect: ConnectClient, name: str) -> None:
         if (state := connect.status(name)) is not None and state.state in HELD:
-            raise ConnectError(f"connector {name} is {state.state}, and stays so when it is restarted: cdc resume {name}")
+            raise ServiceError(f"connector {name} is {state.state}, and stays so when it is restarted: cdc resume {name}")
         restart_connector(connect, name, everything=everything)
         connect.wait_running(name)
 
@@ -227,13 +227,13 @@ def _refuse_other(platform: Platform, name: str) -> None:
     # A declared connector does not go on from an offset of another server; one that cannot be asked is told.
     from cdc_assets.capture.incarnations.server_verdict import refuse_other
     from cdc_assets.registry import names
-    from cdc_assets.registry.errors import IncarnationError
+    from cdc_assets.registry.errors import RefusalError
 
     for source in chosen_sources():
         if source.captured and names.connector_name(source.captured) == name:
             try:
                 refuse_other(Chain(platform, source.captured))
-            except IncarnationError:
+            except RefusalError:
                 raise
             except CdcAssetsError as error:
                 print(f"cdc: whether the server is the one that was read cannot be told: {error}", file=sys.stderr)
@@ -402,7 +402,7 @@ def _require_stopped(platform: Platform, connector: str) -> tuple[ConnectClient,
     """Where it is, and its offsets.
 
     Raises:
-        ConnectError: it is not stopped.
+        ServiceError: it is not stopped.
     """
     from cdc_assets.capture.connectors.connector_inventory import locate
 
@@ -411,7 +411,7 @@ def _require_stopped(platform: Platform, connector: str) -> tuple[ConnectClient,
     status = connect.status(connector)
     if status is None or not status.stopped:
         state = status.state if status else "UNASSIGNED"
-        raise ConnectError(
+        raise ServiceError(
             f"connector {connector} is {state}; offsets can be changed only when it is stopped: cdc stop {connector}"
         )
     return connect, before

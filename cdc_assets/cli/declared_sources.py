@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import DefinitionsError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.kinds import experimental_warnings
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.source_declaration import BaseSource
@@ -93,5 +93,5 @@ def dagster_news() -> RegistryNews | None:
         return None
     try:
         return registry_news(url, settings.sources_folder())
-    except DefinitionsError as error:
+    except ServiceError as error:
         return RegistryNews(unknown=str(error))

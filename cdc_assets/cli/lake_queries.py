@@ -33,7 +33,7 @@ from cdc_assets.cli.verb_frame import OneChain, say, verb
 from cdc_assets.clients.platform import Platform
 from cdc_assets.registry import settings
 from cdc_assets.registry.display_text import visible
-from cdc_assets.registry.errors import LakeSqlError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.loader import load_sources
 
 if TYPE_CHECKING:
@@ -227,12 +227,12 @@ def _condition(text: str) -> tuple[str, str]:
 
 def _current_rows(asked: Any, limit: int) -> list[dict[str, Any]]:
     """One more than the limit, where there are more."""
-    from cdc_assets.registry.errors import LeftToSparkViewError
+    from spark.errors import LeftToSparkError
 
     try:
         return _first(asked.reader(), limit)
-    except LeftToSparkViewError as left:
-        print(f"read by Spark: {left.reason}", file=sys.stderr)
+    except LeftToSparkError as left:
+        print(f"read by Spark: {left.__cause__}", file=sys.stderr)
         return _first(asked.by_spark(limit + 1).to_batches(), limit)
 
 
@@ -389,7 +389,7 @@ def notebook(
     Three notebooks are copied into the folder: a chain, event time, what changed. Yours stay as they are.
     """
     if find_spec("jupyterlab") is None:
-        raise LakeSqlError("JupyterLab is not installed: ./cdc notebook installs it, or pip install jupyterlab")
+        raise RefusalError("JupyterLab is not installed: ./cdc notebook installs it, or pip install jupyterlab")
     notebooks = (folder or settings.home() / "notebooks").absolute()
     copy_notebooks(notebooks)
     settings.export_stack_environment()

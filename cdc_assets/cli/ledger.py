@@ -19,7 +19,7 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof.event_ledger import WINDOWS, Hop, SourceLedger, WindowCount, hops, total, windows_before_watermark
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import LedgerEmptyError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.field_types import parse_duration
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
@@ -70,7 +70,7 @@ def ledger(
     counted = SourceLedger(lake, source)
     watermark = counted.place(table)
     if watermark is None:
-        raise LedgerEmptyError(named)
+        raise RefusalError(f"nothing of {named} is counted yet: cdc ledger {named} --count")
     windows = counted.windows(table, window=window.value, since=since)
     if not source.ledger.early:
         windows = windows_before_watermark(windows, watermark, window.value)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -43,7 +42,7 @@ from cdc_assets.proof.chain_verdicts import (
 )
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.display_text import prose_of_markdown
-from cdc_assets.registry.errors import CdcAssetsError, TableFailuresError
+from cdc_assets.registry.errors import FailuresError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.names import asset_key, op_name, silver_path, table_name
 from cdc_assets.registry.source_declaration import BaseSource
@@ -69,14 +68,6 @@ if TYPE_CHECKING:
 #
 # The sensors ask again for what a failed run has not carried, so one failure is news and no end; only when the same step fails
 # time after time does nothing that is waited for come any more.
-class RunFailedError(CdcAssetsError):
-    """A Dagster run did not succeed; `reasons` by step."""
-
-    def __init__(self, message: str, reasons: Mapping[str, str] = MappingProxyType({})) -> None:
-        super().__init__(message)
-        self.reasons = dict(reasons)
-
-
 @dataclass(frozen=True)
 class CheckOutcome:
     """The latest evaluation of a check."""
@@ -103,7 +94,7 @@ def run_job(job: str, *, console: Console, must_succeed: bool = True, checks: Se
         checks: which checks of the job alone; empty: all.
 
     Raises:
-        RunFailedError: when it did not succeed (unless told otherwise): each failed step's reason, and the run's page.
+        FailuresError: when it did not succeed (unless told otherwise): each failed step's reason, and the run's page.
     """
     import dagster as dg
 
@@ -118,7 +109,7 @@ def run_job(job: str, *, console: Console, must_succeed: bool = True, checks: Se
         page = f"{settings.address('CDC_DAGSTER_URL')}/runs/{result.run_id}"
         reasons = _reasons(result)
         reasons_text = "; ".join(f"{step}: {reason}" for step, reason in reasons.items()) or "no step says why"
-        raise RunFailedError(f"job {job} failed: {reasons_text}; see {page}", reasons)
+        raise FailuresError(f"job {job} failed: {reasons_text}; see {page}", reasons)
     return {
         (tuple(evaluation.asset_key.path), evaluation.check_name): CheckOutcome(
             evaluation.passed,
@@ -168,7 +159,7 @@ class FailedRuns:
         """Tell of new ones; asks every few seconds only.
 
         Raises:
-            RunFailedError: when a step failed six times with no success between; its reason and the run's page.
+            FailuresError: when a step failed six times with no success between; its reason and the run's page.
         """
         if time.monotonic() < self._asked + _ASK_SECONDS:
             return
@@ -178,7 +169,7 @@ class FailedRuns:
                 self._in_a_row[step] += 1
                 page = f"{settings.address('CDC_DAGSTER_URL')}/runs/{run_id}"
                 if self._in_a_row[step] >= _IN_A_ROW:
-                    raise RunFailedError(f"{step} failed {_IN_A_ROW} times in a row: {reason}; see {page} and ./cdc status")
+                    raise FailuresError(f"{step} failed {_IN_A_ROW} times in a row: {reason}; see {page} and ./cdc status")
                 self._tell(f"{step} failed, the sensor asks again: {reason}; see {page}")
 
     def _new_ends(self) -> Iterator[tuple[str, list[tuple[str, str]]]]:
@@ -357,14 +348,14 @@ def _transport(console: Console, sources: tuple[BaseSource, ...]) -> tuple[tuple
     """Bring connectors, topics and mirrors to what is declared; the sources that have a connector then, and whether all is well.
 
     Raises:
-        RunFailedError: no source is carried.
+        FailuresError: no source is carried.
     """
     try:
         run_job(TRANSPORT_JOB, console=console)
-    except RunFailedError as error:
-        carried = tuple(source for source in sources if op_name("connector", source) not in error.reasons)
+    except FailuresError as error:
+        carried = tuple(source for source in sources if op_name("connector", source) not in error.failures)
         of_sources = {op_name(layer, source) for source in sources for layer in _LINKS}
-        if not carried or not error.reasons.keys() <= of_sources:
+        if not carried or not error.failures.keys() <= of_sources:
             raise
         console.print(f"{error}\nthe others go on: {', '.join(source.name for source in carried)}", **_RED)
         return carried, False
@@ -378,7 +369,7 @@ def _wait(
     once = _Once(console)
     try:
         wait_caught_up(platform, sources, timeout=_CATCH_UP_TIMEOUT, awaited=_AWAITED, progress=progress, say=once)
-    except TableFailuresError as error:
+    except FailuresError as error:
         console.print(str(error), **_RED)
         return False
     return True

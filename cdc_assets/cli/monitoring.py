@@ -19,11 +19,11 @@ def alerts(
 ) -> None:
     """List the channels of CDC_ALERTS; exit 1 when one does not take a message."""
     from cdc_assets.deploy.alert_channels import VARIABLE, Alert, load_channels
-    from cdc_assets.registry.errors import AlertsError
+    from cdc_assets.registry.errors import ServiceError, SettingError
 
     named = settings.lookup(VARIABLE)
     if not named:
-        raise AlertsError(f"{VARIABLE} names no file of channels: docs/how-to/alerts.md")
+        raise SettingError(f"{VARIABLE} names no file of channels: docs/how-to/alerts.md")
     message = Alert("green", "cdc alerts --test", "this is a test: nothing is wrong")
     rows, away = [], []
     for channel in load_channels(Path(named)):
@@ -31,7 +31,7 @@ def alerts(
             if test:
                 channel.send([message])
             test_outcome = "sent" if test else ""
-        except AlertsError as error:
+        except ServiceError as error:
             away.append(str(error))
             test_outcome = "failed"
         rows.append({"name": channel.name, "kind": type(channel).__name__.lower(), "test": test_outcome})
@@ -51,7 +51,7 @@ def metrics(
 ) -> None:
     """Serve lags, rows, events, checks and disks to Prometheus, until Ctrl-C."""
     from cdc_assets.deploy.prometheus_metrics import FigureCache, collect, exposition, serve
-    from cdc_assets.registry.errors import MetricsError
+    from cdc_assets.registry.errors import SettingError
 
     cache = FigureCache(lambda: collect(platform), seconds=every)
     if once:
@@ -60,6 +60,6 @@ def metrics(
     try:
         server, thread = serve(cache, port)
     except OSError as error:
-        raise MetricsError(f"127.0.0.1:{port} cannot be listened on: {error.strerror}; choose another: --port") from error
+        raise SettingError(f"127.0.0.1:{port} cannot be listened on: {error.strerror}; choose another: --port") from error
     print(f"http://127.0.0.1:{server.server_port}/metrics, until Ctrl-C", file=sys.stderr, flush=True)
     thread.join()

@@ -133,14 +133,14 @@ def _source_name(name: str) -> str:
 
 def _with_binlog(name: str) -> CapturedSource:
     from cdc_assets.capture.preflight.table_models import reads_statements
-    from cdc_assets.registry.errors import ConnectError
+    from cdc_assets.registry.errors import ServiceError
 
     (declared,) = chosen_sources([_source_name(name)])
     reader = reads_statements(declared)
     if reader is None:
-        raise ConnectError(f"source {declared.name} is of kind {declared.kind_name}: its connector makes no model by statements")
+        raise ServiceError(f"source {declared.name} is of kind {declared.kind_name}: its connector makes no model by statements")
     if reader.managed_by == "gitops":
-        raise ConnectError(f"source {reader.name} is managed_by gitops: its connector's config is written by its operator alone")
+        raise ServiceError(f"source {reader.name} is managed_by gitops: its connector's config is written by its operator alone")
     return reader
 
 
@@ -184,12 +184,12 @@ def source(
     from cdc_assets.capture.incarnations.server_verdict import verdict
     from cdc_assets.capture.kind_capture import capture_of
     from cdc_assets.chain.new_epoch import STEPS, open_epoch
-    from cdc_assets.registry.errors import IncarnationError
+    from cdc_assets.registry.errors import RefusalError
 
     (declared,) = chosen_sources([_source_name(name)])
     name, asked_source = declared.name, declared.captured
     if asked_source is None or capture_of(asked_source).incarnation is None:
-        raise IncarnationError(
+        raise RefusalError(
             f"source {name} is no PostgreSQL, MariaDB or MySQL database: its incarnations are not told "
             "(docs/explanation/incarnations.md)"
         )

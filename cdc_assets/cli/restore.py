@@ -18,7 +18,7 @@ from cdc_assets.cli.verb_frame import OneChain, say, verb
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import NothingToRunError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
 from spark.errors import quantity
 from spark.upkeep.replay_spec import WantedKeys
@@ -220,7 +220,7 @@ def drill(
         raise typer.BadParameter("--dry-run does nothing: give it without --last and --keep")
     chains = [Chain(platform, source) for source in chosen if chosen.are_named or source.backup is not None]
     if not chains:
-        raise NothingToRunError("no source declares a backup: there is nothing to drill (backup: in its file)")
+        raise RefusalError("no source declares a backup: there is nothing to drill (backup: in its file)")
     if dry_run:
         _print_plans(chains, output)
         return

@@ -23,7 +23,7 @@ from cdc_assets.cli.verb_frame import say, verb
 from cdc_assets.clients.platform import Platform
 from cdc_assets.recovery.removal import GO, STAY, RemovalChoice
 from cdc_assets.registry import settings
-from cdc_assets.registry.errors import CdcAssetsError, OnboardingError, RemovalError, RenderError
+from cdc_assets.registry.errors import CdcAssetsError, RefusalError
 from spark.errors import quantity
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def commits(
     """In order; none to be offboarded. `waited`: each is to be waited for.
 
     Raises:
-        RenderError: what cannot be rendered.
+        RefusalError: what cannot be rendered.
     """
     from cdc_assets.deploy.manifest import load_deployment
     from cdc_assets.deploy.onboarding_commits import TablesToOnboard, onboarding_commits
@@ -157,7 +157,9 @@ def commits(
     out = "/".join(Path(folder).parts)
     captures = (c for c in connectors_to_render(sources, platform) if c.source.name == wish.source and c.role == "capture")
     if waited and (warnings := name_warnings(captures)):
-        raise RenderError(f"{warnings[0]}: apply the commits of --dry-run by hand, or give the source a name without underscores")
+        raise RefusalError(
+            f"{warnings[0]}: apply the commits of --dry-run by hand, or give the source a name without underscores"
+        )
     tables_to_onboard = TablesToOnboard(wish.source, tables, wish.route, anchor)
     return onboarding_commits(sources, platform, tables_to_onboard, out=out)
 
@@ -166,7 +168,7 @@ def print_plan(wish: AskedOnboarding, output: str) -> None:
     """Nothing is begun or written; the source is asked what the first step would ask it.
 
     Raises:
-        OnboardingError: what the first step would refuse, such as a table that does not exist.
+        RefusalError: what the first step would refuse, such as a table that does not exist.
     """
     from cdc_assets.capture.onboarding import onboarding_run
 
@@ -204,7 +206,7 @@ def _judge(wish: AskedOnboarding, tables: list[str]) -> None:
 
     try:
         onboarding_run.judge(Platform(), wish.source, tables, wish.route)
-    except OnboardingError:
+    except RefusalError:
         raise
     except CdcAssetsError as error:
         # A plan is written for git where nothing of the platform can be reached, too; what it does not know is said.
@@ -326,7 +328,7 @@ def remove(
 
     try:
         choice = RemovalChoice.of(keep or (), delete or ())
-    except RemovalError as error:
+    except RefusalError as error:
         raise typer.BadParameter(str(error)) from None
     declared = find_declaration(settings.sources_folder(), source)
     if declared is None:

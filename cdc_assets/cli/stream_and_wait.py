@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cdc_assets.capture.log_position import CaughtUpTimeoutError
 from cdc_assets.chain.fold_specs import refusals_now
 from cdc_assets.cli.declared_sources import EVERY_SOURCE, Sources, dagster_news
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
@@ -26,7 +27,7 @@ from cdc_assets.clients.dagster_answers import DagsterAnswers
 from cdc_assets.clients.platform import Platform
 from cdc_assets.proof.caught_up import Awaited, Behind, complete_versions, wait_caught_up, wait_reasons
 from cdc_assets.registry import settings
-from cdc_assets.registry.errors import CaughtUpTimeoutError, CdcAssetsError
+from cdc_assets.registry.errors import CdcAssetsError
 from spark.errors import quantity
 
 if TYPE_CHECKING:

@@ -15,18 +15,14 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
 from cdc_assets.clients.connector_states import ConnectorOverview, ConnectorStatus, Plugin, SourceOffset, mask_text
 from cdc_assets.clients.dagster_answers import authorities
-from cdc_assets.registry.errors import ConnectError, ConnectorExistsError, ConnectorFailedError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.references import foreign_placeholders
 
 _MESSAGE_LENGTH = 600
-
-
-class _ConnectBusyError(Exception):
-    """Connect is rebalancing, starting, or not reachable yet."""
 
 
 class ConnectRest:
@@ -49,57 +45,60 @@ class ConnectRest:
                 auth=(user, password) if login else None,
             )
         except httpx.InvalidURL as error:
-            raise ConnectError(f"{url!r} is no address of a Connect cluster: {error}") from None
+            raise ServiceError(f"{url!r} is no address of a Connect cluster: {error}") from None
         if self._http.base_url.scheme not in ("http", "https"):
-            raise ConnectError(f"{url!r} is no address of a Connect cluster: it begins with neither http:// nor https://")
+            raise ServiceError(f"{url!r} is no address of a Connect cluster: it begins with neither http:// nor https://")
 
     def request(self, method: str, path: str, *, json: Any = None, missing_ok: bool = False) -> Any:
         """The answer's JSON; None when it is empty, or when it is a 404 and `missing_ok`.
 
         Raises:
-            ConnectError: with method, address and Connect's message, which quotes no secret of `json`.
+            ServiceError: with method, address and Connect's message, which quotes no secret of `json`.
         """
         retrying = Retrying(
             stop=stop_after_delay(self._deadline),
             wait=wait_exponential(multiplier=0.2, max=3.0),
-            retry=retry_if_exception_type(_ConnectBusyError),
+            retry=retry_if_exception(lambda error: isinstance(error, ServiceError) and error.how == "silent"),
             reraise=True,
         )
         try:
             return retrying(self._once, method, path, json, missing_ok)
-        except _ConnectBusyError as error:
-            raise ConnectError(f"{method} {self.url}{path}: {error} (gave up after {self._deadline:.0f} s)") from error
+        except ServiceError as error:
+            if error.how != "silent":
+                raise
+            trouble = f"{method} {self.url}{path}: {error} (gave up after {self._deadline:.0f} s)"
+            raise ServiceError(trouble, how="silent") from error
 
     def _once(self, method: str, path: str, json: Any, missing_ok: bool) -> Any:
         try:
             response = self._http.request(method, path, json=json)
         except httpx.TransportError as error:
-            raise _ConnectBusyError(f"no answer: {error or type(error).__name__}") from error
+            raise ServiceError(f"no answer: {error or type(error).__name__}", how="silent") from error
         if response.status_code == 404 and not _of_connect(response):
-            raise _ConnectBusyError("HTTP 404 of the web server: Connect is starting")
+            raise ServiceError("HTTP 404 of the web server: Connect is starting", how="silent")
         if response.status_code == 404 and missing_ok:
             return None
         if not response.is_error:
             return _json(method, response)
         if response.status_code == 401:
             where = "CDC_CORE_CONNECT_LOGIN_FILE or CDC_LAKE_CONNECT_LOGIN_FILE names a file with user:password"
-            raise ConnectError(f"{method} {self.url}{path}: HTTP 401: this Connect asks for another login; {where}")
+            raise ServiceError(f"{method} {self.url}{path}: HTTP 401: this Connect asks for another login; {where}")
         message = _message(response, json)
         refusal = f"{method} {self.url}{path}: HTTP {response.status_code}: {message}"
         # Connect answers 409 while it rebalances as well: that a name is taken stands in the message alone. No retry mends it.
         if "already exists" in message:
-            raise ConnectorExistsError(refusal)
+            raise ServiceError(refusal, how="exists")
         # Nor does one mend a class that the worker does not have (500).
         if response.status_code in (409, *range(500, 600)) and "BadRequestException" not in message:
-            raise _ConnectBusyError(f"HTTP {response.status_code}: {message}")
-        raise ConnectError(refusal)
+            raise ServiceError(f"HTTP {response.status_code}: {message}", how="silent")
+        raise ServiceError(refusal)
 
 
 def _json(method: str, response: httpx.Response) -> Any:
     """What a success says.
 
     Raises:
-        ConnectError: nothing that Connect says: something else answers there, such as a proxy that asks for a login.
+        ServiceError: nothing that Connect says: something else answers there, such as a proxy that asks for a login.
     """
     try:
         if response.is_success:
@@ -108,7 +107,7 @@ def _json(method: str, response: httpx.Response) -> Any:
         pass
     leads = f" to {response.headers['location']}" if "location" in response.headers else ""
     kind = response.headers.get("content-type", "no content type")
-    raise ConnectError(f"{method} {response.url}: HTTP {response.status_code}{leads} ({kind}): that is not Kafka Connect")
+    raise ServiceError(f"{method} {response.url}: HTTP {response.status_code}{leads} ({kind}): that is not Kafka Connect")
 
 
 def _of_connect(response: httpx.Response) -> bool:
@@ -238,7 +237,7 @@ class ConnectClient:
         """Create the connector, or replace its config.
 
         Raises:
-            ConnectError: also of a config in which a placeholder stands that is not ours; Connect is not asked then.
+            ServiceError: also of a config in which a placeholder stands that is not ours; Connect is not asked then.
         """
         _refuse_placeholders(config)
         self._rest.request("PUT", f"{_path(name)}/config", json=dict(config))
@@ -247,15 +246,15 @@ class ConnectClient:
         """Create the connector as RUNNING, PAUSED or STOPPED (so that offsets can be set first).
 
         Raises:
-            ConnectError: one of that name exists, with another config than this.
+            ServiceError: one of that name exists, with another config than this.
         """
         _refuse_placeholders(config)
         body = {"name": name, "config": dict(config), "initial_state": initial_state}
         try:
             self._rest.request("POST", "/connectors", json=body)
-        except ConnectorExistsError:
+        except ServiceError as error:
             # A request that Connect has answered too late, and carried out, is repeated by us.
-            if self.config(name) != dict(config):
+            if error.how != "exists" or self.config(name) != dict(config):
                 raise
 
     def status(self, name: str) -> ConnectorStatus | None:
@@ -300,7 +299,7 @@ class ConnectClient:
         """Shut all tasks down and wait until they are gone; config and offsets stay.
 
         Raises:
-            ConnectError: when a task is still there after `deadline` seconds, or there is no such connector.
+            ServiceError: when a task is still there after `deadline` seconds, or there is no such connector.
         """
         self._rest.request("PUT", f"{_path(name)}/stop")
         return self.await_stopped(name, deadline=deadline)
@@ -309,7 +308,7 @@ class ConnectClient:
         """Wait until it is STOPPED without a task; nothing is asked of it.
 
         Raises:
-            ConnectError: when the deadline passes.
+            ServiceError: when the deadline passes.
         """
         return self._wait(name, lambda status: status.stopped, "stopped", deadline)
 
@@ -317,7 +316,7 @@ class ConnectClient:
         """The connector's committed source offsets: `[{"partition": {...}, "offset": {...}}]`.
 
         Raises:
-            ConnectError: there is no such connector, and that is not `missing_ok`.
+            ServiceError: there is no such connector, and that is not `missing_ok`.
         """
         answer = self._rest.request("GET", f"{_path(name)}/offsets", missing_ok=missing_ok)
         return [] if answer is None else answer["offsets"]
@@ -347,7 +346,7 @@ class ConnectClient:
         until = time.monotonic() + deadline
         while self.status(name) is not None:
             if time.monotonic() > until:
-                raise ConnectError(f"connector {name} at {self.url} is deleted, but still has a status after {deadline:.0f} s")
+                raise ServiceError(f"connector {name} at {self.url} is deleted, but still has a status after {deadline:.0f} s")
             time.sleep(_POLL_SECONDS)
 
     def wait_running(
@@ -358,8 +357,7 @@ class ConnectClient:
         `hopeless` is asked of a connector that has run without a task for a while: whether none can come, which ends the wait.
 
         Raises:
-            ConnectorFailedError: at once when a task is FAILED after one restart of what failed.
-            ConnectError: when the deadline passes.
+            ServiceError: at once when a task is FAILED after one restart of what failed; when the deadline passes.
         """
         restarted_at: float | None = None if mend else -math.inf
         began = time.monotonic()
@@ -371,7 +369,7 @@ class ConnectClient:
                 restarted_at = time.monotonic()
             elif status.failed and restarted_at is not None and time.monotonic() - restarted_at > 2.0:
                 reason = "; ".join(status.trace) or "no trace given"
-                raise ConnectorFailedError(f"connector {name} at {self.url}: {status.state}, tasks {status.tasks}: {reason}")
+                raise ServiceError(f"connector {name} at {self.url}: {status.state}, tasks {status.tasks}: {reason}")
             idle = status.idle and time.monotonic() - began > _IDLE_SECONDS
             return status.running or (idle and hopeless())
 
@@ -395,7 +393,7 @@ class ConnectClient:
                 return status
             if time.monotonic() > until:
                 seen = "; ".join([f"{status.state}, tasks {status.tasks}", *status.trace]) if status else "no status"
-                raise ConnectError(f"connector {name} at {self.url} is not {what} after {deadline:.0f} s: {seen}")
+                raise ServiceError(f"connector {name} at {self.url} is not {what} after {deadline:.0f} s: {seen}")
             time.sleep(_POLL_SECONDS)
 
 
@@ -403,11 +401,11 @@ def _refuse_placeholders(config: Mapping[str, str]) -> None:
     """What Connect would resolve: a name of the source's that looks like it would be sent to its database, and logged.
 
     Raises:
-        ConnectError: naming each setting, and what stands in it.
+        ServiceError: naming each setting, and what stands in it.
     """
     if foreign := foreign_placeholders(config):
         texts = "; ".join(f"{key} has {text}" for key, text in foreign.items())
-        raise ConnectError(
+        raise ServiceError(
             f"connector {config.get('name', '?')}: {texts}: Connect would put a secret, a variable or a file in its place. "
             "Rename what is called so in the source, or leave it out of the registry; then ./cdc apply"
         )
@@ -430,7 +428,7 @@ def connector_trouble(connect: ConnectClient, name: str) -> str:
     """One sentence; empty where the connector and all of its tasks run.
 
     Raises:
-        ConnectError: the cluster does not answer.
+        ServiceError: the cluster does not answer.
     """
     status = connect.status(name)
     if status is None:

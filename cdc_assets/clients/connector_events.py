@@ -107,13 +107,13 @@ class AvroDocuments:
         )
 
     def _decoder(self, number: int) -> Decode:
-        from spark.errors import SchemaRegistryError
+        from spark.errors import EndpointError
         from spark.events.avro_schemas import avro_schema
 
         if number not in self._known:
             try:
                 schema = avro_schema(self._registry, number)
-            except SchemaRegistryError as error:
+            except EndpointError as error:
                 raise DatabaseError(str(error)) from error
             if schema is None:
                 raise UnreadableRecordError

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets.registry import settings
-from cdc_assets.registry.errors import CdcAssetsError
+from cdc_assets.registry.errors import ServiceError
 
 if TYPE_CHECKING:
     import ssl
@@ -22,14 +22,6 @@ def authorities() -> ssl.SSLContext:
     import httpx
 
     return httpx.create_ssl_context(trust_env=False)
-
-
-class DagsterAwayError(CdcAssetsError):
-    """Dagster's webserver does not answer, or refuses the question."""
-
-
-class DagsterSilentError(DagsterAwayError):
-    """It does not answer: it starts, or is down."""
 
 
 class DagsterAnswers:
@@ -44,7 +36,7 @@ class DagsterAnswers:
         """The answer's `data`.
 
         Raises:
-            DagsterAwayError: with the address, and what it says instead.
+            ServiceError: with the address, and what it says instead.
         """
         import httpx
 
@@ -54,13 +46,12 @@ class DagsterAnswers:
             trust = authorities()
             response = httpx.post(at, json=body, headers=headers, timeout=self._seconds, trust_env=False, verify=trust)
             if response.status_code in (401, 403):
-                raise DagsterAwayError(f"Dagster's webserver at {self.url} refuses: {response.text.strip()[:200]}")
+                raise ServiceError(f"Dagster's webserver at {self.url} refuses: {response.text.strip()[:200]}")
             answer = response.json()
         except (httpx.HTTPError, ValueError) as error:
-            raise DagsterSilentError(
-                f"Dagster's webserver at {self.url} does not answer: {error or type(error).__name__}"
-            ) from error
+            trouble = f"Dagster's webserver at {self.url} does not answer: {error or type(error).__name__}"
+            raise ServiceError(trouble, how="silent") from error
         if not answer.get("data") or answer.get("errors"):
             reasons = "; ".join(str(error.get("message")) for error in answer.get("errors", ())) or "no data"
-            raise DagsterAwayError(f"Dagster's webserver at {self.url} refuses a question: {reasons}")
+            raise ServiceError(f"Dagster's webserver at {self.url} refuses a question: {reasons}")
         return dict(answer["data"])

@@ -6,14 +6,7 @@ import base64
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from cdc_assets.clients.object_store import (
-    MissingBucketError,
-    MissingObjectError,
-    ObjectStore,
-    PreconditionError,
-    StoreAccessError,
-    StoredObject,
-)
+from cdc_assets.clients.object_store import MissingObjectError, ObjectStore, StoredObject
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.errors import StoreError
 from spark.table.lake_location import gcs_access, gcs_url, without_key
@@ -41,6 +34,8 @@ class GcsStore(ObjectStore):
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         """`ifGenerationMatch=0`: the store answers 412 when there is one."""
+        from google.api_core.exceptions import PreconditionFailed
+
         blob = self._bucket.blob(self.full_key(key))
         try:
             self._call(
@@ -50,7 +45,9 @@ class GcsStore(ObjectStore):
                     data, content_type=_TYPE, checksum="md5", if_generation_match=0, retry=self._retry
                 ),
             )
-        except PreconditionError:
+        except StoreError as error:
+            if not isinstance(error.__cause__, PreconditionFailed):
+                raise
             return False
         return True
 
@@ -97,16 +94,9 @@ class GcsStore(ObjectStore):
         try:
             return action()
         except (google.GoogleAPIError, GoogleAuthError, RequestException) as error:
-            kind: type[StoreError] = StoreError
             text = str(error)
-            if isinstance(error, google.PreconditionFailed):
-                kind = PreconditionError
-            elif isinstance(error, (google.Forbidden, google.Unauthorized, GoogleAuthError)):
-                kind = StoreAccessError
-            elif isinstance(error, google.NotFound):
-                kind = (
-                    MissingBucketError if not key or key.endswith("/") or "bucket does not exist" in text else MissingObjectError
-                )
+            of_bucket = not key or key.endswith("/") or "bucket does not exist" in text
+            kind = MissingObjectError if isinstance(error, google.NotFound) and not of_bucket else StoreError
             first = (text.splitlines() or [type(error).__name__])[0]
             shown = without_key(first, self.config.endpoint or gcs_url())
             raise kind(f"{what} {self.url}/{key}: {shown[:300]}") from error

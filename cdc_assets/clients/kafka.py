@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cdc_assets.clients.kafka_client import ClientMaker
-from cdc_assets.registry.errors import KafkaError, TopicDeniedError
+from cdc_assets.registry.errors import ServiceError
 from spark.errors import quantity
 from spark.events.moved_offsets import Moves, kafka_offset, most_at_once, moves_within
 
@@ -94,7 +94,7 @@ class KafkaCluster:
         """The state of a topic that is about to appear (a broker learns of a new topic a moment later).
 
         Raises:
-            KafkaError: when it has not appeared within `deadline` seconds.
+            ServiceError: when it has not appeared within `deadline` seconds.
         """
         until = time.monotonic() + deadline
         while True:
@@ -102,7 +102,7 @@ class KafkaCluster:
             if state is not None:
                 return state
             if time.monotonic() > until:
-                raise KafkaError(f"topic {topic} did not appear at {self.bootstrap} within {deadline:.0f} s")
+                raise ServiceError(f"topic {topic} did not appear at {self.bootstrap} within {deadline:.0f} s")
             time.sleep(0.25)
 
     def high_watermarks(self, topics: Sequence[str]) -> Offsets:
@@ -136,7 +136,7 @@ class KafkaCluster:
         """Of each of these topics every setting, defaults included: one request for all of them.
 
         Raises:
-            KafkaError: one of them does not exist.
+            ServiceError: one of them does not exist.
         """
         entries = self._config_entries(names)
         return {name: {key: entry.value for key, entry in entries[name].items()} for name in names}
@@ -153,7 +153,7 @@ class KafkaCluster:
         """Create the topic, or bring its retention and cleanup policy to what is declared; True when created.
 
         Raises:
-            KafkaError: when it has another number of partitions: adding some would break the order per key.
+            ServiceError: when it has another number of partitions: adding some would break the order per key.
         """
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import NewTopic
@@ -170,7 +170,7 @@ class KafkaCluster:
                     raise self.clients.error(f"topic {name} at {self.bootstrap}", error.args[0]) from error
                 description = self._await_description(name)
         if len(description.partitions) != partitions:
-            raise KafkaError(
+            raise ServiceError(
                 f"topic {name} at {self.bootstrap} has {quantity(len(description.partitions), 'partition')}, declared are "
                 f"{partitions}; changing the number breaks the order per key: declare what it has, or capture into a new topic"
             )
@@ -182,7 +182,7 @@ class KafkaCluster:
         until = time.monotonic() + self._timeout
         while (description := self._describe([name]).get(name)) is None:
             if time.monotonic() > until:
-                raise KafkaError(
+                raise ServiceError(
                     f"topic {name} at {self.bootstrap} was made by others, and is not shown: look at the brokers' logs"
                 )
             time.sleep(0.25)
@@ -192,7 +192,7 @@ class KafkaCluster:
         """Every committed record of the offset ranges `{partition: (from, to)}`, in order within a partition.
 
         Raises:
-            KafkaError: when a range begins before what the topic still holds, or the deadline passes.
+            ServiceError: when a range begins before what the topic still holds, or the deadline passes.
         """
         yield from (record for _, record in self.records_of({topic: ranges}, deadline=deadline))
 
@@ -202,8 +202,7 @@ class KafkaCluster:
         """The same of several topics in one read, each record with the name of its topic.
 
         Raises:
-            TopicDeniedError: the login may not read one of them.
-            KafkaError: as for one.
+            ServiceError: as for one; of a `topic`, the login may not read that one.
         """
         from confluent_kafka import KafkaError as Code
         from confluent_kafka import TopicPartition
@@ -219,16 +218,18 @@ class KafkaCluster:
             consumer.assign([TopicPartition(*at, start) for at, (start, _) in open_ranges.items()])
             while open_ranges:
                 if time.monotonic() > until:
-                    raise KafkaError(f"reading {topic_names} at {self.bootstrap}: {open_ranges} not read within {deadline:.0f} s")
+                    raise ServiceError(
+                        f"reading {topic_names} at {self.bootstrap}: {open_ranges} not read within {deadline:.0f} s"
+                    )
                 self.clients.refuse()
                 for message in _next_messages(consumer):
                     error = message.error()
                     if error is not None and error.code() == Code._PARTITION_EOF:
                         continue
                     if error is not None and error.name() == _NOT_ALLOWED and message.topic():
-                        raise TopicDeniedError(message.topic(), self.bootstrap)
+                        raise ServiceError.of_topic(message.topic(), self.bootstrap)
                     if error is not None:
-                        raise KafkaError(f"reading {topic_names} at {self.bootstrap}: {error.str()}")
+                        raise ServiceError(f"reading {topic_names} at {self.bootstrap}: {error.str()}")
                     bounds = open_ranges.get((message.topic(), message.partition()))
                     if bounds is not None and message.offset() < bounds[1]:
                         yield message.topic(), _record(message)
@@ -245,7 +246,7 @@ class KafkaCluster:
         """Make a topic that is not there.
 
         Raises:
-            KafkaError: it is, or the cluster refuses.
+            ServiceError: it is, or the cluster refuses.
         """
         from confluent_kafka.admin import NewTopic
 
@@ -259,7 +260,7 @@ class KafkaCluster:
         whether the topic might be made, and nothing is made: what comes after that shows itself once the topic is there.
 
         Raises:
-            KafkaError: the cluster refuses the login, or does not answer.
+            ServiceError: the cluster refuses the login, or does not answer.
         """
         from confluent_kafka import TopicCollection
 
@@ -306,7 +307,7 @@ class KafkaCluster:
         """The error's name of an answer that is one about the topic itself, and the answer.
 
         Raises:
-            KafkaError: it is about something else.
+            ServiceError: it is about something else.
         """
         from confluent_kafka import KafkaException
 
@@ -445,14 +446,14 @@ class TopicWriter:
         """All of them, acknowledged by every replica in sync.
 
         Raises:
-            KafkaError: one was not.
+            ServiceError: one was not.
         """
         for record in records:
             self._send(topic, record)
         left = self._producer.flush(_FLUSH_SECONDS)
         self._refuse(topic)
         if left:
-            raise KafkaError(f"{topic} at {self._cluster.bootstrap}: {quantity(left, 'record')} not acknowledged in time")
+            raise ServiceError(f"{topic} at {self._cluster.bootstrap}: {quantity(left, 'record')} not acknowledged in time")
 
     def _send(self, topic: str, record: Record) -> None:
         headers = list(record.headers) or None
@@ -480,4 +481,4 @@ class TopicWriter:
     def _refuse(self, topic: str) -> None:
         self._cluster.clients.refuse()
         if self._failed:
-            raise KafkaError(f"{topic} at {self._cluster.bootstrap} does not take a record: {self._failed[0]}")
+            raise ServiceError(f"{topic} at {self._cluster.bootstrap} does not take a record: {self._failed[0]}")

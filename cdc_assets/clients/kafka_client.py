@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from cdc_assets.registry.errors import KafkaError
-from spark.errors import KafkaLoginError
+from cdc_assets.registry.errors import ServiceError
+from spark.errors import JobRefusedError
 from spark.events.kafka_login import librdkafka, read_login
 
 _LOOK_SECONDS = 0.25
@@ -76,7 +76,7 @@ class ClientMaker:
         """A client; the file is read each time, so that a renewed password needs no restart.
 
         Raises:
-            KafkaError: the file cannot be used.
+            ServiceError: the file cannot be used.
         """
         from confluent_kafka import KafkaException
 
@@ -84,17 +84,17 @@ class ClientMaker:
         try:
             login = librdkafka(read_login(self.login)) if self.login else {}
             return kind({"bootstrap.servers": self.bootstrap, "log_level": 0, "error_cb": self._tell, **own, **login})
-        except KafkaLoginError as error:
-            raise KafkaError(f"Kafka at {self.bootstrap}: {error}; then ./cdc preflight") from None
+        except JobRefusedError as error:
+            raise ServiceError(f"Kafka at {self.bootstrap}: {error}; then ./cdc preflight") from None
         except KafkaException as error:
             cluster = f"Kafka at {self.bootstrap}: {self.login}" if self.login else f"Kafka at {self.bootstrap}"
-            raise KafkaError(f"{cluster}: {error.args[0].str()}") from None
+            raise ServiceError(f"{cluster}: {error.args[0].str()}") from None
 
     def answer(self, future: concurrent.futures.Future[Any]) -> Any:
         """What the cluster answers an admin.
 
         Raises:
-            KafkaError: it refuses the login.
+            ServiceError: it refuses the login.
             KafkaException: as the call raises it.
         """
         while True:
@@ -111,7 +111,7 @@ class ClientMaker:
         process there (rdkafka_admin.c, rd_kafka_admin_response_parse: Assertion `rko_result' failed).
 
         Raises:
-            KafkaError: it refuses the login, or knows of no broker in all that time.
+            ServiceError: it refuses the login, or knows of no broker in all that time.
             KafkaException: as the call raises it.
         """
         from confluent_kafka import KafkaException
@@ -124,7 +124,7 @@ class ClientMaker:
                 if metadata.brokers:
                     return metadata
                 if time.monotonic() > until:
-                    raise KafkaError(
+                    raise ServiceError(
                         f"Kafka at {self.bootstrap} knows of no broker, itself neither: does it find its controllers?"
                     )
             except KafkaException as error:
@@ -139,17 +139,17 @@ class ClientMaker:
         """Ends a wait for what will not come.
 
         Raises:
-            KafkaError: the login was refused.
+            ServiceError: the login was refused.
         """
         if not self._refused:
             return
         if not self.login:
-            raise KafkaError(
+            raise ServiceError(
                 f"Kafka at {self.bootstrap} refuses clients without a login: {self._refused}; name a client.properties by "
                 "CDC_CORE_LOGIN or CDC_LAKE_LOGIN (docs/how-to/kafka-login.md), then ./cdc preflight"
             )
         refusal = f"Kafka at {self.bootstrap} refuses the login of {self.login}"
-        raise KafkaError(f"{refusal}: {self._refused}; correct that file, then ./cdc preflight")
+        raise ServiceError(f"{refusal}: {self._refused}; correct that file, then ./cdc preflight")
 
     @property
     def refused(self) -> bool:
@@ -161,7 +161,7 @@ class ClientMaker:
         """Whether a call ended for want of an answer."""
         return error.name() in _WAITED
 
-    def error(self, place: str, error: Any) -> KafkaError:
+    def error(self, place: str, error: Any) -> ServiceError:
         """A call's own reason at a place, with what its client was told: a deadline alone says nothing."""
         text = error.str()
         if self.is_timeout(error) and self._told:
@@ -170,7 +170,7 @@ class ClientMaker:
             text += "; is it there, or does it ask for a login (CDC_CORE_LOGIN, CDC_LAKE_LOGIN: docs/how-to/kafka-login.md)?"
         if error.name().endswith("_AUTHORIZATION_FAILED"):
             text += "; grant what docs/how-to/kafka-login.md says"
-        return KafkaError(f"{place}: {text}")
+        return ServiceError(f"{place}: {text}")
 
     def _tell(self, error: Any) -> None:
         text = error.str()

@@ -19,20 +19,8 @@ from cdc_assets.registry.backup_store import STORES, BackupStore
 from cdc_assets.registry.errors import StoreError
 
 
-class StoreAccessError(StoreError):
-    """No credentials, wrong ones, or not allowed: someone has to grant something."""
-
-
-class MissingBucketError(StoreError):
-    """The bucket does not exist: create it, or correct the registry."""
-
-
 class MissingObjectError(StoreError):
     """There is no object under this key."""
-
-
-class PreconditionError(StoreError):
-    """There is an object under this key already."""
 
 
 # Both S3's and GCS's limit, in bytes of UTF-8.
@@ -152,7 +140,7 @@ class LocalStore(ObjectStore):
         self.full_prefix(prefix)
         folder = self._path(prefix[:-1])
         if not self._root.is_dir():
-            raise MissingBucketError(f"list {self.url}/{prefix}: there is no folder {self._root}")
+            raise StoreError(f"list {self.url}/{prefix}: there is no folder {self._root}")
         root = self._root.resolve()
         files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
         # Sorted as object stores do, by the whole key: `a-b/c` comes before `a/b`.
@@ -202,7 +190,7 @@ class LocalStore(ObjectStore):
 
     def _write(self, data: bytes, target: Path) -> Path:
         if not self._root.is_dir():
-            raise MissingBucketError(f"write {self.url}: there is no folder {self._root}")
+            raise StoreError(f"write {self.url}: there is no folder {self._root}")
         target.parent.mkdir(parents=True, exist_ok=True)
         self._incoming.mkdir(mode=0o700, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=self._incoming)
@@ -213,12 +201,8 @@ class LocalStore(ObjectStore):
         return Path(name)
 
     def _error(self, what: str, key: str, error: OSError) -> StoreError:
-        kind: type[StoreError] = StoreError
-        if isinstance(error, PermissionError):
-            kind = StoreAccessError
-        elif isinstance(error, FileNotFoundError):
-            kind = MissingObjectError if self._root.is_dir() else MissingBucketError
-        return kind(f"{what} {self.url}/{key}: {error.strerror}")
+        is_missing = isinstance(error, FileNotFoundError) and self._root.is_dir()
+        return (MissingObjectError if is_missing else StoreError)(f"{what} {self.url}/{key}: {error.strerror}")
 
 
 def _sync_folder(folder: Path) -> None:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from itertools import chain, islice
 
 from cdc_assets.clients.kafka import KafkaCluster, Record, TopicState
-from cdc_assets.registry.errors import KafkaError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.field_types import parse_duration
 from spark.events.moved_offsets import our_offset
 
@@ -34,7 +34,7 @@ def read_window(cluster: KafkaCluster, topic: str, window: PeekWindow) -> tuple[
     """The records in the order of their time, and the offsets up to which the topic was looked at.
 
     Raises:
-        KafkaError: the topic is gone, has no such partition, or `at` cannot be read.
+        ServiceError: the topic is gone, has no such partition, or `at` cannot be read.
     """
     state = _state(cluster, topic)
     ranges = _ranges(cluster, state, window)
@@ -68,7 +68,7 @@ def start_offsets(cluster: KafkaCluster, topic: str, window: PeekWindow) -> dict
     """Of each partition the first offset that is looked at.
 
     Raises:
-        KafkaError: as `read_window`.
+        ServiceError: as `read_window`.
     """
     return {partition: start for partition, (start, _) in _ranges(cluster, _state(cluster, topic), window).items()}
 
@@ -77,7 +77,7 @@ def follow(cluster: KafkaCluster, topic: str, window: PeekWindow, seen: Mapping[
     """What comes behind these offsets, without an end.
 
     Raises:
-        KafkaError: the topic is gone.
+        ServiceError: the topic is gone.
     """
     offsets = dict(seen)
     while True:
@@ -91,7 +91,7 @@ def follow(cluster: KafkaCluster, topic: str, window: PeekWindow, seen: Mapping[
 def _state(cluster: KafkaCluster, topic: str) -> TopicState:
     state = cluster.states([topic]).get(topic)
     if state is None:
-        raise KafkaError(f"topic {topic} is gone from {cluster.bootstrap}")
+        raise ServiceError(f"topic {topic} is gone from {cluster.bootstrap}")
     return state
 
 
@@ -100,7 +100,7 @@ def _chosen(state: TopicState, window: PeekWindow) -> Ranges:
         return dict(state.ranges)
     if window.partition not in state.ranges:
         has = ", ".join(map(str, sorted(state.ranges)))
-        raise KafkaError(f"topic {state.name} has no partition {window.partition}; it has {has}")
+        raise ServiceError(f"topic {state.name} has no partition {window.partition}; it has {has}")
     return {window.partition: state.ranges[window.partition]}
 
 
@@ -117,7 +117,7 @@ def moment(text: str) -> datetime:
     """`2026-11-25T12:00`, in UTC where it names no zone, or `5m`: so long ago.
 
     Raises:
-        KafkaError: it is neither.
+        ServiceError: it is neither.
     """
     try:
         return datetime.now(timezone.utc) - parse_duration(text)
@@ -126,7 +126,7 @@ def moment(text: str) -> datetime:
     try:
         parsed = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError as error:
-        raise KafkaError(f"--at {text!r} is no offset (1200), no time (2026-11-25T12:00) and no duration ago (5m)") from error
+        raise ServiceError(f"--at {text!r} is no offset (1200), no time (2026-11-25T12:00) and no duration ago (5m)") from error
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=timezone.utc)
 
 

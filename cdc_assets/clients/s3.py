@@ -9,29 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cdc_assets.clients.object_store import (
-    MissingBucketError,
-    MissingObjectError,
-    ObjectStore,
-    PreconditionError,
-    StoreAccessError,
-    StoredObject,
-)
+from cdc_assets.clients.object_store import MissingObjectError, ObjectStore, StoredObject
 from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.errors import StoreError
 from spark.table.buckets import put_unless_there, s3_code
-
-_ERRORS: dict[str, type[StoreError]] = {
-    "PreconditionFailed": PreconditionError,
-    "412": PreconditionError,
-    "NoSuchBucket": MissingBucketError,
-    "NoSuchKey": MissingObjectError,
-    "AccessDenied": StoreAccessError,
-    "ExpiredToken": StoreAccessError,
-    "InvalidAccessKeyId": StoreAccessError,
-    "SignatureDoesNotMatch": StoreAccessError,
-    "403": StoreAccessError,
-}
 
 
 class S3Store(ObjectStore):
@@ -108,8 +89,9 @@ class S3Store(ObjectStore):
         except ClientError as error:
             detail = error.response.get("Error", {})
             code = str(detail.get("Code", "?"))
-            raise _ERRORS.get(code, StoreError)(f"{call}: {code}: {detail.get('Message', '')}") from error
+            kind = MissingObjectError if code == "NoSuchKey" else StoreError
+            raise kind(f"{call}: {code}: {detail.get('Message', '')}") from error
         except (NoCredentialsError, PartialCredentialsError) as error:
-            raise StoreAccessError(f"{call}: {error}; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY") from error
+            raise StoreError(f"{call}: {error}; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY") from error
         except BotoCoreError as error:
             raise StoreError(f"{call}: {error}") from error

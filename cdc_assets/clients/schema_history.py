@@ -28,7 +28,7 @@ from typing import Any
 from cdc_assets.clients.databases.binlog import BinlogPosition
 from cdc_assets.clients.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.clients.kafka import KafkaCluster
-from cdc_assets.registry.errors import KafkaError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.field_types import TableId
 from spark.errors import quantity
 from spark.table.identifiers import double_quote
@@ -295,7 +295,7 @@ def define(cluster: KafkaCluster, topic: str, records: Sequence[Mapping[str, Any
     (cdc_assets.clients.schema_history).
 
     Raises:
-        KafkaError: when one did not arrive.
+        ServiceError: when one did not arrive.
     """
     from confluent_kafka import Producer
 
@@ -314,6 +314,6 @@ def define(cluster: KafkaCluster, topic: str, records: Sequence[Mapping[str, Any
     left = producer.flush(30.0)
     cluster.clients.refuse()
     if failed or left:
-        raise KafkaError(
+        raise ServiceError(
             f"topic {topic} at {cluster.bootstrap}: {'; '.join(failed) or quantity(left, 'record') + ' not acknowledged'}"
         )

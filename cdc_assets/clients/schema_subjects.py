@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from cdc_assets.registry.errors import SubjectsError
+from cdc_assets.registry.errors import ServiceError
 from spark.events.avro_schemas import ACCEPT, without_login
 
 _SECONDS = 10.0
@@ -29,7 +29,7 @@ class SchemaSubjects:
         """All of a subject, in their order; empty where there is no such subject.
 
         Raises:
-            SubjectsError: the registry does not answer.
+            ServiceError: the registry does not answer.
         """
         path = _place(subject)
         versions = (
@@ -80,10 +80,10 @@ class SchemaSubjects:
             if answer.status_code in missing:
                 return None
             if answer.is_error:
-                raise SubjectsError(f"schema registry: {method} {url} answers {answer.status_code}: {answer.text[:300]}")
+                raise ServiceError(f"schema registry: {method} {url} answers {answer.status_code}: {answer.text[:300]}")
             return answer.json()
         except (httpx.HTTPError, ValueError) as error:
-            raise SubjectsError(f"schema registry: {method} {url}: {type(error).__name__}: {error}; is it running?") from error
+            raise ServiceError(f"schema registry: {method} {url}: {type(error).__name__}: {error}; is it running?") from error
 
 
 def _place(subject: str) -> str:

@@ -172,7 +172,7 @@ class SparkSessions:
 
         Raises:
             SparkRunError: with the job's own reason, first line.
-            RestoreError: such records do not come back from the backup.
+            RefusalError: such records do not come back from the backup.
         """
         from spark.errors import BronzeExpiredError
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import CdcAssetsError, TableBusyError, TableFailuresError
+from cdc_assets.registry.errors import CdcAssetsError, FailuresError, TableBusyError
 from cdc_assets.registry.table_declaration import Table
 
 _POLL_SECONDS = 0.1
@@ -96,7 +96,7 @@ def each_table(
     """Yield `(table, result)` as each is done.
 
     Raises:
-        TableFailuresError: at the end, naming the tables that failed (`failures` may bring earlier ones).
+        FailuresError: at the end, naming the tables that failed (`failures` may bring earlier ones).
     """
     failed = dict(failures or {})
     with ThreadPoolExecutor(max_workers=max(1, min(workers, len(tables))), thread_name_prefix=layer) as pool:
@@ -110,4 +110,4 @@ def each_table(
                 continue
             yield table, result
     if failed:
-        raise TableFailuresError(layer, failed)
+        raise FailuresError.of_tables(layer, failed)

@@ -41,10 +41,6 @@ _CLOCK = r"\d\d:\d\d(:\d\d(\.\d{1,6}0*)?)?"
 _MOMENT = re.compile(rf"\d{{4}}-\d\d-\d\d[T ]{_CLOCK}Z?")
 
 
-class UnfitValueError(ValueError):
-    """A text that is no value of its column's type."""
-
-
 def reader(source_type: str, modes: str, *, written: bool) -> Read | None:
     """How texts of a column are read; `written`: dates and times come as people write them. None: they are not compared."""
     from spark.values.type_rule import SourceType
@@ -68,7 +64,7 @@ def value(read: Read, text: Any) -> Any:
     """NULL stays NULL.
 
     Raises:
-        UnfitValueError: it is no value of the type.
+        UnreadableRecordError: it is no value of the type.
     """
     if text is None:
         return None
@@ -76,22 +72,22 @@ def value(read: Read, text: Any) -> Any:
     if isinstance(plain, float) and read is _float:
         return plain
     if not isinstance(plain, str):
-        raise UnfitValueError
+        raise UnreadableRecordError
     try:
         return read(plain)
     except (ValueError, ArithmeticError) as error:
-        raise UnfitValueError from error
+        raise UnreadableRecordError from error
 
 
 def _whole(text: str) -> int:
     if not _WHOLE.fullmatch(text):
-        raise UnfitValueError
+        raise UnreadableRecordError
     return int(text)
 
 
 def _decimal(text: str) -> Decimal:
     if not _DIGITS.fullmatch(text):
-        raise UnfitValueError
+        raise UnreadableRecordError
     return Decimal(text)
 
 
@@ -103,7 +99,7 @@ def _float(text: str) -> float:
     """Within a double: PostgreSQL refuses 1e400 and 1e-400, and so does silver."""
     number = float(text)
     if (number in (float("inf"), float("-inf")) and _DIGIT.search(text)) or (number == 0 and _NOT_ZERO.match(text)):
-        raise UnfitValueError
+        raise UnreadableRecordError
     return number
 
 
@@ -112,7 +108,7 @@ def _boolean(text: str) -> bool:
 
 
 def _refuse() -> bool:
-    raise UnfitValueError
+    raise UnreadableRecordError
 
 
 def _moment(text: str) -> datetime:
@@ -260,7 +256,7 @@ class TopicFold:
                 continue
             try:
                 self._change(record, change)
-            except (UnfitValueError, DatabaseError):
+            except (UnreadableRecordError, DatabaseError):
                 self.unreadable += 1
 
     def _empty(self, record: Record) -> None:
@@ -291,7 +287,7 @@ class TopicFold:
             base = before.row if before is not None and before.whole else None
             try:
                 newest.row, newest.whole = self._row(change, base)
-            except UnfitValueError:
+            except UnreadableRecordError:
                 # What silver holds of it is in quarantine; neither side's row is known to be the newest.
                 newest.whole = False
         self.held[key] = newest

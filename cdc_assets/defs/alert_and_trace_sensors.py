@@ -17,14 +17,14 @@ from pathlib import Path
 
 import dagster as dg
 
-from cdc_assets.clients.dagster_answers import DagsterAnswers, DagsterSilentError
+from cdc_assets.clients.dagster_answers import DagsterAnswers
 from cdc_assets.defs.check_results import runbook
 from cdc_assets.defs.instance_runs import step_failures
 from cdc_assets.deploy.alert_channels import VARIABLE, Channel, FailedRun, ToldChanges, as_told, changes, load_channels
 from cdc_assets.deploy.otlp_traces import AttributeValue, Span, SpanEvent, send_spans, traces_endpoint
 from cdc_assets.proof.chain_verdicts import CheckVerdict, check_verdicts
 from cdc_assets.registry import settings
-from cdc_assets.registry.errors import AlertsError, TracesError
+from cdc_assets.registry.errors import ServiceError
 from spark.errors import quantity
 
 _ALERT_TICK_SECONDS = 30
@@ -51,7 +51,9 @@ def build_alert_sensors() -> list[dg.SensorDefinition]:
         since = min((changes_told.runs_up_to for changes_told in told_before.values()), default=time.time())
         try:
             verdicts, runs = check_verdicts(DagsterAnswers()), runs_failed_since(context.instance, since)
-        except DagsterSilentError as error:
+        except ServiceError as error:
+            if error.how != "silent":
+                raise
             # As a stack starts, the daemon ticks before the webserver answers. The cursor stays, so nothing is lost.
             return dg.SensorResult(skip_reason=f"nothing told yet, told at a later tick: {error}", cursor=context.cursor)
         told_now, away = tell(load_channels(Path(named)), told_before, verdicts, runs, now=time.time())
@@ -82,7 +84,7 @@ def tell(
         try:
             if alerts:
                 channel.send(alerts)
-        except AlertsError as error:
+        except ServiceError as error:
             away.append(str(error))
             told_after[channel.name] = before
     return told_after, away
@@ -146,7 +148,7 @@ def build_trace_sensors() -> list[dg.SensorDefinition]:
         try:
             if records:
                 send_spans(endpoint, [span for record in records for span in spans_of(context.instance, record)])
-        except TracesError as error:
+        except ServiceError as error:
             context.log.error("%s; sent again at the next tick", error)
             return dg.SensorResult(skip_reason=str(error), cursor=json.dumps([since, known_ids]))
         return dg.SensorResult(skip_reason=f"sent {quantity(len(records), 'run')}", cursor=cursor)

@@ -27,7 +27,7 @@ from cdc_assets.capture.connectors.debezium_settings import retention_ms, retent
 from cdc_assets.capture.connectors.declared_connectors import not_listed
 from cdc_assets.capture.connectors.mirrormaker2 import mirror_config
 from cdc_assets.capture.incarnations.server_verdict import note_server
-from cdc_assets.capture.log_position import TopicsStandError, mirror_offsets
+from cdc_assets.capture.log_position import CaughtUpTimeoutError, mirror_offsets
 from cdc_assets.capture.mirror_losses import MirrorState, mirror_states, plan, repair
 from cdc_assets.capture.named_log_position import carry_or_tell
 from cdc_assets.capture.preflight.inspection import Finding, Report, preflight
@@ -53,7 +53,7 @@ from cdc_assets.proof.capture_flow import Flow, Witness, measure_flow
 from cdc_assets.proof.kind_proof import proof_of
 from cdc_assets.proof.unsent_changes import UnsentChanges, read_unsent_changes
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, MirrorError, MissingSecretError, OwnerError
+from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, MissingSecretError, RefusalError, ServiceError
 from cdc_assets.registry.field_types import format_duration
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from cdc_assets.registry.table_declaration import Table
@@ -135,12 +135,14 @@ def _topic_of_git(cluster: KafkaCluster, source: CapturedSource, table: Table) -
     """The topic, and what of it is not as declared.
 
     Raises:
-        OwnerError: it is not there; whoever made it from here would take it from the operator.
+        ServiceError: it is not there; whoever made it from here would take it from the operator.
     """
     name = names.topic(source, table)
     state = cluster.states([name]).get(name)
     if state is None:
-        raise OwnerError(f"topic {name} is not at {cluster.bootstrap}, and is managed_by: gitops, nothing was written; {COMMIT}")
+        raise ServiceError(
+            f"topic {name} is not at {cluster.bootstrap}, and is managed_by: gitops, nothing was written; {COMMIT}"
+        )
     config, declared = (
         cluster.topic_config(name),
         {"cleanup.policy": "delete", "retention.ms": retention_ms(source, table)},
@@ -191,8 +193,10 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
         started = time.monotonic()
         try:
             reached = carry_or_tell(Chain(platform, source), deadline=_CARRY_DEADLINE_SECONDS, say=context.log.warning)
-        except TopicsStandError as error:
-            reached = error.position
+        except CaughtUpTimeoutError as error:
+            if error.reached is None:
+                raise
+            reached = error.reached
             standing |= {names.table_name(t): str(error) for t in tables if names.topic(source, t) in error.topics}
         come = [table for table in tables if names.table_name(table) not in standing]
         seconds = time.monotonic() - started
@@ -217,7 +221,7 @@ def _absent(chain: Chain[BaseSource], tables: Sequence[Table]) -> dict[str, str]
     """By table why its topic cannot come. MirrorMaker has no task until it finds one, and would be waited for in vain.
 
     Raises:
-        MirrorError: no topic is there.
+        RefusalError: no topic is there.
     """
     core, by_topic = (
         chain.platform.core_kafka(chain.source.cluster),
@@ -231,7 +235,7 @@ def _absent(chain: Chain[BaseSource], tables: Sequence[Table]) -> dict[str, str]
         if topic not in there
     }
     if absent and not there:
-        raise MirrorError("; ".join(absent.values()))
+        raise RefusalError("; ".join(absent.values()))
     return absent
 
 

@@ -27,7 +27,7 @@ from cdc_assets.defs.rhythms import build_old_runs
 from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.operations.own_definitions import LoadedDefinitions, digest_of, note_loaded
 from cdc_assets.registry import settings
-from cdc_assets.registry.errors import UserDefinitionsError
+from cdc_assets.registry.errors import SettingError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.registry_copy import KEPT
 from cdc_assets.registry.source_declaration import BaseSource
@@ -66,7 +66,7 @@ def add_user_definitions(chains: dg.Definitions) -> dg.Definitions:
     if named is not None:
         try:
             merged = merge_user_definitions(chains, named)
-        except UserDefinitionsError as found:
+        except SettingError as found:
             error = found
             logging.getLogger("dagster").error("%s", error)
             merged = dg.Definitions.merge(chains, dg.Definitions(sensors=[_broken(error)]))
@@ -76,7 +76,7 @@ def add_user_definitions(chains: dg.Definitions) -> dg.Definitions:
     return merged
 
 
-def _note(named: str, merged: dg.Definitions, chains: dg.Definitions, error: UserDefinitionsError | None) -> None:
+def _note(named: str, merged: dg.Definitions, chains: dg.Definitions, error: SettingError | None) -> None:
     own = set(merged.resolve_all_asset_keys()) - set(chains.resolve_all_asset_keys()) if named and not error else set()
     file = _file_of(named)
     assets = tuple(sorted("/".join(key.path) for key in own))
@@ -99,14 +99,18 @@ def merge_user_definitions(chains: dg.Definitions, named: str) -> dg.Definitions
     """Both, as Dagster takes them.
 
     Raises:
-        UserDefinitionsError: naming the module and what is wrong with it.
+        SettingError: naming the module and what is wrong with it.
     """
     try:
         merged = dg.Definitions.merge(chains, _read(_load(named)))
         dg.Definitions.validate_loadable(merged)
         merged = _switch_automation_on(merged)
     except Exception as error:
-        raise UserDefinitionsError(named, error) from error
+        reason = (str(error).strip().splitlines() or ["no reason given"])[0]
+        raise SettingError(
+            f"CDC_DEFINITIONS={named} is not loaded: {type(error).__name__}: {reason}; mend it, then: ./cdc up; "
+            "without it: CDC_DEFINITIONS= ./cdc up"
+        ) from error
     return merged
 
 
@@ -135,7 +139,7 @@ def try_user_definitions(named: str) -> None:
     """Whether they load beside the chains of the registry as it is now; nothing is kept of it.
 
     Raises:
-        UserDefinitionsError: they do not, and why.
+        SettingError: they do not, and why.
     """
     merge_user_definitions(build_code_location(load_sources(settings.sources_folder())), named)
 
@@ -160,7 +164,7 @@ def _read(module: ModuleType) -> dg.Definitions:
     return definitions[0] if definitions else dg.load_definitions_from_module(module)
 
 
-def _broken(error: UserDefinitionsError) -> dg.SensorDefinition:
+def _broken(error: SettingError) -> dg.SensorDefinition:
     @dg.sensor(
         name=SENSOR,
         minimum_interval_seconds=60,

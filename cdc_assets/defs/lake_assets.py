@@ -32,7 +32,7 @@ from cdc_assets.defs.schema_and_fresh_checks import schema_news
 from cdc_assets.defs.volumetry_checks import quarantine_evaluation
 from cdc_assets.registry import names
 from cdc_assets.registry.display_text import in_markdown
-from cdc_assets.registry.errors import CdcAssetsError, TableFailuresError
+from cdc_assets.registry.errors import CdcAssetsError, FailuresError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
@@ -68,7 +68,7 @@ def append_news(context: dg.AssetExecutionContext, platform: Platform, source: B
     for done in table_news(Chain(platform, source), topics, seconds, batches):
         yield done.table, metadata_of_append(done)
     if failures:
-        raise TableFailuresError("bronze", failures)
+        raise FailuresError.of_tables("bronze", failures)
 
 
 def metadata_of_append(done: AppendedTable) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
                 if results[0].detail.get("quarantined"):
                     set_aside.append(table)
                 yield table, metadata_of_fold(platform.lake, source, table, catalogue[table.id], results)
-        except TableFailuresError as error:
+        except FailuresError as error:
             failed = [table for table in tables if names.table_name(table) in error.failures]
             refusals = fold_refusals(platform.lake, source, failed, catalogue)
             raise

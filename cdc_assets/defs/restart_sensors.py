@@ -25,7 +25,7 @@ from cdc_assets.defs.continuous_run import ENDS_TAG, SignOfLife, job_name, keepe
 from cdc_assets.defs.instance_runs import UNDER_WAY
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import CdcAssetsError, ConnectError, MissingAddressError
+from cdc_assets.registry.errors import CdcAssetsError, MissingAddressError, ServiceError
 from cdc_assets.registry.names import DIGEST_TAG
 from cdc_assets.registry.source_declaration import BaseSource, digest
 from spark.errors import quantity
@@ -66,7 +66,7 @@ def evaluate(source: BaseSource, platform: Platform, cursor: str | None, *, now:
             guard = partial(refuse_other, Chain(platform, source)) if captures else None
             states[name], line, alert = _one(connect, name, states.get(name, RestartState()), now, guard)
         except CdcAssetsError as error:
-            if isinstance(error, ConnectError) and time.monotonic() - began >= _ANSWER_SECONDS:
+            if isinstance(error, ServiceError) and time.monotonic() - began >= _ANSWER_SECONDS:
                 away.add(cluster)
             away |= {cluster} if isinstance(error, MissingAddressError) else set()
             lines.append(str(error))

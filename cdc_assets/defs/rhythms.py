@@ -41,7 +41,7 @@ from cdc_assets.defs.check_specs import (
 from cdc_assets.defs.instance_runs import last_materializations, run_under_way
 from cdc_assets.proof.event_ledger import behind, places
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import RunsKeptError
+from cdc_assets.registry.errors import SettingError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
@@ -353,11 +353,11 @@ def days_kept() -> int:
     """What CDC_RUNS_KEPT says.
 
     Raises:
-        RunsKeptError: that is no number of days.
+        SettingError: that is no number of days.
     """
     days_text = settings.lookup(VARIABLE) or str(DAYS)
     if not days_text.isdecimal():
-        raise RunsKeptError(f"{VARIABLE}={days_text} is no number of days; 0 keeps runs for ever")
+        raise SettingError(f"{VARIABLE}={days_text} is no number of days; 0 keeps runs for ever")
     return int(days_text)
 
 

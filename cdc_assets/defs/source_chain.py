@@ -140,7 +140,7 @@ def take_in_sources(
     """Have the webserver at `url` take in all of `sources`, and lose all of `gone`.
 
     Raises:
-        DefinitionsError: what is not there by then, and what to do; whatever was loaded before still is.
+        ServiceError: what is not there by then, and what to do; whatever was loaded before still is.
     """
     return take_in(url, definitions_of(sources, gone), timeout=timeout, say=say)
 
@@ -149,6 +149,6 @@ def take_in_step(url: str, sources: Iterable[BaseSource], say: Say) -> dict[str,
     """The same, as a step of an onboarding asks for it and notes it.
 
     Raises:
-        DefinitionsError: as `take_in_sources`.
+        ServiceError: as `take_in_sources`.
     """
     return take_in_sources(url, sources, say=say).to_json()

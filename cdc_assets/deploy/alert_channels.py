@@ -25,7 +25,7 @@ from ruamel.yaml.error import YAMLError
 from cdc_assets.proof.chain_verdicts import FAILED, NOT_RUN, CheckVerdict
 from cdc_assets.registry import settings
 from cdc_assets.registry.display_text import visible_lines
-from cdc_assets.registry.errors import AlertsError, plain_words
+from cdc_assets.registry.errors import ServiceError, SettingError, plain_words
 from cdc_assets.registry.field_types import Declared
 from cdc_assets.registry.references import EnvRef, SecretRef
 
@@ -129,7 +129,7 @@ class Channel(Declared):
         """All of them in one message.
 
         Raises:
-            AlertsError: it did not take the message.
+            SettingError: it did not take the message.
         """
         raise NotImplementedError
 
@@ -188,7 +188,7 @@ class Mail(Channel):
                     server.login(settings.resolve(self.user), settings.secret(self.password))
                 server.send_message(self._message(alerts))
         except (OSError, smtplib.SMTPException) as error:
-            raise AlertsError(f"{self.name}: {host}:{self.port} does not take the mail: {error}") from error
+            raise ServiceError(f"{self.name}: {host}:{self.port} does not take the mail: {error}") from error
 
     def _message(self, alerts: Sequence[Alert]) -> EmailMessage:
         message = EmailMessage()
@@ -208,18 +208,18 @@ def load_channels(file: Path) -> tuple[Channel, ...]:
     """The channels of the file.
 
     Raises:
-        AlertsError: it is not there, or something in it is wrong.
+        SettingError: it is not there, or something in it is wrong.
     """
     try:
         channels: tuple[Channel, ...] = _FILE.validate_python(YAML(typ="safe").load(file.read_text(encoding="utf-8")) or ())
     except ValidationError as error:
         faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {plain_words(one)}" for one in error.errors(include_url=False))
-        raise AlertsError(f"{file}: {faults}; docs/how-to/alerts.md") from error
+        raise SettingError(f"{file}: {faults}; docs/how-to/alerts.md") from error
     except (OSError, YAMLError) as error:
-        raise AlertsError(f"{VARIABLE}={file} cannot be read: {error}") from error
+        raise SettingError(f"{VARIABLE}={file} cannot be read: {error}") from error
     names = [channel.name for channel in channels]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise AlertsError(f"{file}: two channels are called {', '.join(twice)}")
+        raise SettingError(f"{file}: two channels are called {', '.join(twice)}")
     return channels
 
 
@@ -230,6 +230,6 @@ def _post(name: str, url: str, body: dict[str, Any]) -> None:
     try:
         answer = httpx.post(url, json=body, timeout=_SECONDS)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise AlertsError(f"{name}: the address does not answer: {type(error).__name__}") from None
+        raise ServiceError(f"{name}: the address does not answer: {type(error).__name__}") from None
     if not answer.is_success:
-        raise AlertsError(f"{name}: the address answers {answer.status_code}: {answer.text[:200]}")
+        raise ServiceError(f"{name}: the address answers {answer.status_code}: {answer.text[:200]}")

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from cdc_assets.registry.errors import RenderError, plain_words
+from cdc_assets.registry.errors import RefusalError, plain_words
 from cdc_assets.registry.field_types import Declared
 from cdc_assets.registry.names import kubernetes_name
 from cdc_assets.registry.references import foreign_placeholders
@@ -82,18 +82,18 @@ def load_deployment(file: Path) -> Deployment:
     """The deployment that the file declares.
 
     Raises:
-        RenderError: naming every key that is wrong.
+        RefusalError: naming every key that is wrong.
     """
     try:
         document: Any = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
         return Deployment.model_validate(document)
     except OSError as error:
-        raise RenderError(f"{file}: {error.strerror}; docs/how-to/gitops.md shows what a deployment file holds") from error
+        raise RefusalError(f"{file}: {error.strerror}; docs/how-to/gitops.md shows what a deployment file holds") from error
     except YAMLError as error:
-        raise RenderError(f"{file} is not valid YAML: {str(error).splitlines()[0]}") from error
+        raise RefusalError(f"{file} is not valid YAML: {str(error).splitlines()[0]}") from error
     except ValidationError as error:
         errors_text = "; ".join(f"{'.'.join(map(str, e['loc']))}: {plain_words(e)}" for e in error.errors(include_url=False))
-        raise RenderError(f"{file}: {errors_text}") from error
+        raise RefusalError(f"{file}: {errors_text}") from error
 
 
 STRIMZI = "kafka.strimzi.io/v1"
@@ -120,11 +120,11 @@ def secret_references(config: Mapping[str, str], deployment: Deployment) -> dict
     """Placeholders as Strimzi's KubernetesSecretConfigProvider takes them: `${secrets:<namespace>/<secret>:<key>}`.
 
     Raises:
-        RenderError: a placeholder stands in the config that is not ours, as in a table's name.
+        RefusalError: a placeholder stands in the config that is not ours, as in a table's name.
     """
     if foreign := foreign_placeholders(config):
         foreign_text = "; ".join(f"{key} has {text}" for key, text in foreign.items())
-        raise RenderError(
+        raise RefusalError(
             f"connector {config.get('name', '?')}: {foreign_text}: the worker would put a secret or a file in its place"
         )
     to = rf"${{secrets:{deployment.namespace}/{deployment.secret}:\1}}"

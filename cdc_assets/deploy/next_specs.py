@@ -12,7 +12,7 @@ from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof.event_ledger import ledger_spec
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import NothingToRunError, TopicGapError
+from cdc_assets.registry.errors import RefusalError, TopicGapError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
@@ -30,14 +30,14 @@ def next_bronze(chain: Chain[BaseSource], tables: Sequence[Table]) -> tuple[Bron
 
     Raises:
         TopicGapError: a topic is missing, or contradicts bronze.
-        NothingToRunError: bronze holds all of it.
+        RefusalError: bronze holds all of it.
     """
     topics = look(chain, tables)
     if troubles := {**topics.missing, **topics.gaps}:
         raise TopicGapError("; ".join(troubles.values()))
     planned = plan_batches(chain.source, topics)
     if not planned:
-        raise NothingToRunError(f"bronze of {chain.source.name} holds all that is in its {quantity(len(tables), 'topic')}")
+        raise RefusalError(f"bronze of {chain.source.name} holds all that is in its {quantity(len(tables), 'topic')}")
     return bronze_spec(chain, topics, planned[0], "spec"), len(planned)
 
 
@@ -46,11 +46,11 @@ def next_silver(chain: Chain[BaseSource], table: Table) -> SilverSpec:
 
     Raises:
         DatabaseError: the source has no such table, or cannot be asked.
-        NothingToRunError: bronze holds nothing.
+        RefusalError: bronze holds nothing.
     """
     committed = bronze_committed(chain.bronze_path)
     if committed is None:
-        raise NothingToRunError(f"bronze of {chain.source.name} holds nothing yet: cdc spec bronze {chain.source.name}")
+        raise RefusalError(f"bronze of {chain.source.name} holds nothing yet: cdc spec bronze {chain.source.name}")
     spec = replace(current_spec(chain, table), folded_limit=committed.version)
     return with_log_end(chain.source, {table.id: spec}, chain.platform.lake)[table.id]
 
@@ -59,10 +59,10 @@ def next_history(chain: Chain[BaseSource], table: Table) -> SilverSpec:
     """The fold of the table's history, up to what bronze has committed now.
 
     Raises:
-        NothingToRunError: the table has none.
+        RefusalError: the table has none.
     """
     if table.history != "scd2":
-        raise NothingToRunError(f"{chain.source.name}/{names.table_name(table)} keeps no history: declare history: scd2")
+        raise RefusalError(f"{chain.source.name}/{names.table_name(table)} keeps no history: declare history: scd2")
     return history_spec(chain.platform.lake, chain.source, table, next_silver(chain, table))
 
 
@@ -96,9 +96,9 @@ def next_ledger(chain: Chain[BaseSource], tables: Sequence[Table]) -> LedgerSpec
     """What silver has folded of the tables and the ledger has not counted.
 
     Raises:
-        NothingToRunError: silver has folded nothing.
+        RefusalError: silver has folded nothing.
     """
     spec = ledger_spec(chain, tables)
     if not spec.tables:
-        raise NothingToRunError(f"silver of {chain.source.name} has folded nothing yet: cdc spec silver {chain.source.name}")
+        raise RefusalError(f"silver of {chain.source.name} has folded nothing yet: cdc spec silver {chain.source.name}")
     return spec

@@ -15,7 +15,7 @@ from cdc_assets.deploy.manifest import STAND_IN, Deployment, to_yaml
 from cdc_assets.deploy.rendered_files import connectors_to_render, file_diff, render, with_list
 from cdc_assets.deploy.strimzi import kafka_connector
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import RenderError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource, Source
 from cdc_assets.registry.table_declaration import Table
@@ -80,7 +80,7 @@ def onboarding_commits(
     The running connector goes on before the tables are read: it stands still from one commit to the next, no longer (ADR 16).
 
     Raises:
-        RenderError: when the source or one of the tables is not in the registry.
+        RefusalError: when the source or one of the tables is not in the registry.
     """
     change = _change(sources, deployment, wanted)
     was, will = _files(change.before, deployment), _files(sources, deployment)
@@ -109,11 +109,11 @@ def _change(sources: Sequence[BaseSource], deployment: Deployment, wanted: Table
     old = tuple(table for table in after.tables if table not in new)
     if not old:
         every = ", ".join(wanted.tables)
-        raise RenderError(f"{after.name}: {every} are all of its tables; there is nothing to take them into: cdc render")
+        raise RefusalError(f"{after.name}: {every} are all of its tables; there is nothing to take them into: cdc render")
     before = [s.model_copy(update={"tables": old}) if s is after else s for s in sources]
     kind = after.database.kind
     if wanted.route == "temporary" and not kind_of(after).has_slot:
-        raise RenderError(f"{after.name}: the temporary connector is for PostgreSQL; {kind} goes by route incremental")
+        raise RefusalError(f"{after.name}: the temporary connector is for PostgreSQL; {kind} goes by route incremental")
     return _SourceChange(after, new, before, deployment)
 
 
@@ -156,7 +156,7 @@ def _with(files: Files, connector: DeclaredConnector, deployment: Deployment, *,
 def _find_source(sources: Sequence[BaseSource], name: str) -> Source:
     named_source = next((s for s in sources if s.name == name), None)
     if named_source is None or named_source.asked is None:
-        raise RenderError(f"no captured source {name}; there are: {', '.join(s.name for s in sources if s.asked)}")
+        raise RefusalError(f"no captured source {name}; there are: {', '.join(s.name for s in sources if s.asked)}")
     return named_source.asked
 
 
@@ -164,4 +164,4 @@ def _table(source: Source, name: str) -> Table:
     try:
         return source.table(name)
     except KeyError as error:
-        raise RenderError(f"{error.args[0]}: declare it first") from error
+        raise RefusalError(f"{error.args[0]}: declare it first") from error

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from cdc_assets.registry import settings
-from cdc_assets.registry.errors import TracesError
+from cdc_assets.registry.errors import ServiceError
 
 ENDPOINT, OF_TRACES, NAME = settings.OF_TRACES
 HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
@@ -86,7 +86,7 @@ def send_spans(endpoint: str, spans: Sequence[Span]) -> None:
     """All of them, by one POST.
 
     Raises:
-        TracesError: the collector did not take them.
+        ServiceError: the collector did not take them.
     """
     import httpx
 
@@ -96,9 +96,9 @@ def send_spans(endpoint: str, spans: Sequence[Span]) -> None:
     try:
         answer = httpx.post(endpoint, json=request, headers=_headers(), timeout=_SECONDS, trust_env=False)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise TracesError(f"the collector at {endpoint} does not answer: {error or type(error).__name__}") from error
+        raise ServiceError(f"the collector at {endpoint} does not answer: {error or type(error).__name__}") from error
     if answer.status_code >= 300:
-        raise TracesError(f"the collector at {endpoint} answers {answer.status_code}: {answer.text.strip()[:200]}")
+        raise ServiceError(f"the collector at {endpoint} answers {answer.status_code}: {answer.text.strip()[:200]}")
 
 
 def _headers() -> dict[str, str]:

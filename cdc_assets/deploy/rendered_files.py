@@ -19,7 +19,7 @@ from cdc_assets.capture.connectors.setting_overrides import with_public_text
 from cdc_assets.deploy.manifest import STAND_IN, Deployment, Manifest, to_yaml
 from cdc_assets.deploy.strimzi import kafka_connector, kafka_mirror_maker_2, kafka_topics, kafka_users
 from cdc_assets.registry import settings
-from cdc_assets.registry.errors import MissingAddressError, RenderError
+from cdc_assets.registry.errors import MissingAddressError, RefusalError
 from cdc_assets.registry.names import kubernetes_name
 from cdc_assets.registry.source_declaration import BaseSource
 
@@ -32,11 +32,11 @@ def applications(folders: Iterable[str], deployment: Deployment) -> dict[str, Ma
     Shape: https://argo-cd.readthedocs.io/en/stable/user-guide/application-specification/
 
     Raises:
-        RenderError: when the deployment does not say where the manifests are committed.
+        RefusalError: when the deployment does not say where the manifests are committed.
     """
     argocd = deployment.argocd
     if argocd is None:
-        raise RenderError("the deployment has no argocd: say in which repository the manifests are committed")
+        raise RefusalError("the deployment has no argocd: say in which repository the manifests are committed")
     by_folder = {}
     for folder in sorted(folders):
         automated = {"prune": argocd.prune, "selfHeal": argocd.self_heal, "allowEmpty": False}
@@ -75,7 +75,7 @@ def render(target: Target, sources: Sequence[BaseSource], deployment: Deployment
     """The target's files.
 
     Raises:
-        RenderError: when the registry refers to a variable that the deployment does not give.
+        RefusalError: when the registry refers to a variable that the deployment does not give.
     """
     if target == "connect":
         connectors = connectors_to_render(sources, deployment, secrets_folder=deployment.secrets_folder)
@@ -101,7 +101,7 @@ def connectors_to_render(
         with settings.only(deployment.variables(secrets_folder=secrets_folder)):
             return [replace(c, config=with_public_text(c.config)) for c in declared_connectors(sources)]
     except MissingAddressError as error:
-        raise RenderError(
+        raise RefusalError(
             f"the registry refers to {error.name}, which the deployment does not give: add it under `environment`"
         ) from error
 
@@ -117,7 +117,7 @@ def _strimzi(sources: Sequence[BaseSource], deployment: Deployment) -> dict[str,
     for connector in connectors:
         folder = "connectors" if connector.role == "capture" else "mirror"
         if connector.role in ("checkpoints", "heartbeats") and deployment.mirror == "mirrormaker2":
-            raise RenderError(f"{connector.name}: one KafkaMirrorMaker2 for all sources has none; set `mirror: connector`")
+            raise RefusalError(f"{connector.name}: one KafkaMirrorMaker2 for all sources has none; set `mirror: connector`")
         if connector.role != "mirror" or deployment.mirror == "connector":
             files[f"strimzi/{folder}/{connector.name}.yaml"] = to_yaml([kafka_connector(connector, deployment)])
     if mirrors and deployment.mirror == "mirrormaker2":
@@ -132,7 +132,7 @@ def _refuse_other_mirror(sources: Sequence[BaseSource], deployment: Deployment) 
     # Assets and checks look for the mirror that the registry names.
     other = [source.name for source in sources if source.managed_by == "gitops" and source.mirror.resource != deployment.mirror]
     if other:
-        raise RenderError(
+        raise RefusalError(
             f"source {', '.join(other)}: mirror.resource is not the deployment's `mirror: {deployment.mirror}`; declare "
             f"mirror: {{resource: {deployment.mirror}}} there, or change the deployment"
         )
@@ -180,7 +180,7 @@ def changes(out: Path, target: str, wanted: Mapping[str, str]) -> list[FileChang
     """What stands between the folder and the wanted files, by path.
 
     Raises:
-        RenderError: when a wanted file is there already, is another one, and is not ours.
+        RefusalError: when a wanted file is there already, is another one, and is not ours.
     """
     ours = _ours(out, target)
     file_changes = []
@@ -189,7 +189,7 @@ def changes(out: Path, target: str, wanted: Mapping[str, str]) -> list[FileChang
         if before == text:
             continue
         if before is not None and path not in ours and not path.endswith(_LIST):
-            raise RenderError(f"{out / path} is there, and was not written by `cdc render`: move it away, or render elsewhere")
+            raise RefusalError(f"{out / path} is there, and was not written by `cdc render`: move it away, or render elsewhere")
         file_changes.append(FileChange(path, before, text))
     for path in sorted(ours - set(wanted)):
         before = _read(out / path)
@@ -202,7 +202,7 @@ def apply(out: Path, found: list[FileChange]) -> None:
     """Make the changes. Whenever it ends, each of our files is in the list, so that a later render knows it.
 
     Raises:
-        RenderError: a file cannot be written.
+        RefusalError: a file cannot be written.
     """
     lists = [change for change in found if change.path.endswith(f"/{_LIST}")]
     both = [
@@ -217,7 +217,7 @@ def apply(out: Path, found: list[FileChange]) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(change.after, encoding="utf-8")
     except OSError as error:
-        raise RenderError(f"{error.filename or out}: {error.strerror}: no manifest can be written there") from error
+        raise RefusalError(f"{error.filename or out}: {error.strerror}: no manifest can be written there") from error
 
 
 def with_list(target: str, wanted: Mapping[str, str]) -> dict[str, str]:
@@ -240,7 +240,7 @@ def _read(file: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise RenderError(f"{file}: {error.strerror}: name a folder by --out, or move away what is in the way") from error
+        raise RefusalError(f"{file}: {error.strerror}: name a folder by --out, or move away what is in the way") from error
 
 
 def _lines(text: str) -> list[str]:

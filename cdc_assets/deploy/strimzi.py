@@ -17,7 +17,7 @@ from cdc_assets.capture.connectors.mirrormaker2 import INTERNAL, READ, rights_at
 from cdc_assets.deploy.manifest import CAPTURE, MIRROR, Deployment, Manifest, StrimziCluster, manifest, secret_references
 from cdc_assets.deploy.manifest import MIRROR as NAME
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import RenderError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.field_types import parse_table
 from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.names import kubernetes_name
@@ -96,7 +96,7 @@ def kafka_mirror_maker_2(mirrors: Sequence[DeclaredConnector], deployment: Deplo
     """One KafkaMirrorMaker2 for the mirrors of all sources, in the shape of Strimzi's v1 API.
 
     Raises:
-        RenderError: when their configs differ in more than their topics; `mirror: connector` can keep them apart.
+        RefusalError: when their configs differ in more than their topics; `mirror: connector` can keep them apart.
     """
     configs = [secret_references(mirror.config, deployment) for mirror in mirrors]
     common = _common(mirrors, configs)
@@ -148,7 +148,7 @@ def _common(mirrors: Sequence[DeclaredConnector], configs: Sequence[dict[str, st
     for mirror, config in zip(mirrors, configs, strict=True):
         if rest(config) != common:
             differing = sorted(key for key in {*common, *rest(config)} if common.get(key) != rest(config).get(key))
-            raise RenderError(
+            raise RefusalError(
                 f"sources {mirrors[0].source.name} and {mirror.source.name} are mirrored differently ({', '.join(differing)}), "
                 "and one KafkaMirrorMaker2 has one setting: make them equal, or set `mirror: connector` in the deployment"
             )

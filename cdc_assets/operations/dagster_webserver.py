@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdc_assets.clients.dagster_answers import DagsterAnswers, DagsterAwayError
-from cdc_assets.registry.errors import DefinitionsError
+from cdc_assets.clients.dagster_answers import DagsterAnswers
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.names import DIGEST_TAG, SOURCE_TAG
 
 Key = tuple[str, ...]
@@ -60,7 +60,7 @@ class Webserver:
     """A webserver at `url`; each call answers within `seconds`.
 
     Raises:
-        DefinitionsError: from every method, when it does not answer, or not with what was asked for.
+        ServiceError: from every method, when it does not answer, or not with what was asked for.
     """
 
     def __init__(self, url: str, *, seconds: float = 120.0) -> None:
@@ -71,7 +71,7 @@ class Webserver:
         """All code locations. `sensors_only`: quick also with hundreds of tables; assets, checks and jobs stay empty."""
         answer = self.ask(_ENTRIES % (_SENSORS if sensors_only else _EVERYTHING))["workspaceOrError"]
         if answer["__typename"] != "Workspace":
-            raise DefinitionsError(f"{self.url} cannot read its workspace: {answer.get('message', answer['__typename'])}")
+            raise ServiceError(f"{self.url} cannot read its workspace: {answer.get('message', answer['__typename'])}")
         return [_location(entry) for entry in answer["locationEntries"]]
 
     def reload(self, location: str) -> None:
@@ -80,14 +80,15 @@ class Webserver:
         loaded = answer.get("locationOrLoadError") or {}
         message = answer.get("message") or loaded.get("message")
         if answer["__typename"] != "WorkspaceLocationEntry" or message:
-            raise DefinitionsError(f"{self.url}: the code location {location} does not load: {(message or str(answer)).strip()}")
+            raise ServiceError(f"{self.url}: the code location {location} does not load: {(message or str(answer)).strip()}")
 
     def ask(self, query: str, **variables: Any) -> dict[str, Any]:
         """The `data` of the answer; errors in it are raised."""
         try:
             return self._answers.ask(query, **variables)
-        except DagsterAwayError as error:
-            raise DefinitionsError(f"{error}. Is it running, and CDC_DAGSTER_URL its address? ./cdc status") from error
+        except ServiceError as error:
+            trouble = f"{error}. Is it running, and CDC_DAGSTER_URL its address? ./cdc status"
+            raise ServiceError(trouble, how=error.how) from error
 
 
 def _location(entry: Mapping[str, Any]) -> Location:

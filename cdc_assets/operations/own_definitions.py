@@ -18,7 +18,7 @@ from pathlib import Path
 from cdc_assets.operations.dagster_webserver import Webserver
 from cdc_assets.registry import settings
 from cdc_assets.registry.durable_file import replace_json
-from cdc_assets.registry.errors import DefinitionsError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.stack.home import Home, read_json, supervisor_pid
 
 _NOTE = "definitions.json"
@@ -83,7 +83,7 @@ def offer_definitions(url: str, check: Callable[[str], None]) -> None:
     """The next reload takes what CDC_DEFINITIONS names, where it is set, once `check` has let it pass.
 
     Raises:
-        UserDefinitionsError: by `check`; the stack keeps what it has.
+        SettingError: by `check`; the stack keeps what it has.
     """
     home = Home(settings.home())
     if not _is_embedded(home, url) or not definitions_news(home.loaded):
@@ -101,7 +101,7 @@ def await_definitions(url: str, *, timeout: float) -> LoadedDefinitions | None:
     None where the webserver is not the embedded stack's.
 
     Raises:
-        DefinitionsError: what was not loaded, and why where the server says it.
+        ServiceError: what was not loaded, and why where the server says it.
     """
     home, until = Home(settings.home()), time.monotonic() + timeout
     if not _is_embedded(home, url) or read_loaded(home.loaded) is None:
@@ -114,7 +114,7 @@ def await_definitions(url: str, *, timeout: float) -> LoadedDefinitions | None:
                 return loaded
             news = f"of {loaded.named} the webserver at {url} does not have {', '.join(lacking)}"
         if (loaded is not None and news == loaded.error) or time.monotonic() > until:
-            raise DefinitionsError(_reason(news, loaded))
+            raise ServiceError(_reason(news, loaded))
         time.sleep(_POLL_SECONDS)
 
 

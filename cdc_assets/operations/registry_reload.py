@@ -17,7 +17,7 @@ from typing import Any
 from cdc_assets.operations.dagster_webserver import Key, Location, Webserver
 from cdc_assets.operations.own_definitions import news_of_definitions
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import DefinitionsError, RegistryError
+from cdc_assets.registry.errors import RegistryError, ServiceError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.source_declaration import digest
 
@@ -110,7 +110,7 @@ def take_out(url: str, source: str, *, say: Say, timeout: float = 120.0) -> Take
     """Have the webserver at `url` lose all of the source of that name.
 
     Raises:
-        DefinitionsError: what is there still, and what to do.
+        ServiceError: what is there still, and what to do.
     """
     return take_in(url, Expected({source: ""}), timeout=timeout, say=say)
 
@@ -119,7 +119,7 @@ def take_in(url: str, expected: Expected, *, timeout: float, say: Say) -> TakenI
     """Reload, and wait until Dagster has every asset, check, job and sensor that is expected, running, and none that is not.
 
     Raises:
-        DefinitionsError: what is not there by then, and what to do; whatever was loaded before still is.
+        ServiceError: what is not there by then, and what to do; whatever was loaded before still is.
     """
     began = time.monotonic()
     webserver = Webserver(url, seconds=timeout)
@@ -129,7 +129,7 @@ def take_in(url: str, expected: Expected, *, timeout: float, say: Say) -> TakenI
         webserver.reload(location.name)
     now = _await_definitions(webserver, expected, before, until=began + timeout, say=say)
     if stopped := expected.idle_sensors(now):
-        raise DefinitionsError(
+        raise ServiceError(
             f"{webserver.url} has the definitions, but {', '.join(stopped)} is stopped, and nothing is carried without it: "
             "start it in Dagster (Automation), then repeat the command"
         )
@@ -149,7 +149,7 @@ def _await_definitions(
             return union(now)
         same = {location.server for location in before} == {location.server for location in now} != {""}
         if time.monotonic() > until or (same and time.monotonic() > asked_at + _GRACE_SECONDS):
-            raise DefinitionsError(_reason(webserver.url, names, lacking, left, same=same))
+            raise ServiceError(_reason(webserver.url, names, lacking, left, same=same))
         if (waiting := f"waiting for {lacking[0] if lacking else 'the end of ' + left[0]}") != last_said:
             say(last_said := waiting)
         time.sleep(_POLL_SECONDS)
@@ -159,7 +159,7 @@ def locations_of(locations: Sequence[Location], expected: Expected) -> list[Loca
     """Those that hold the sources now; for sources that none holds yet the one that is named, ours, or the only one.
 
     Raises:
-        DefinitionsError: when it cannot be told which one is meant.
+        ServiceError: when it cannot be told which one is meant.
     """
     holding = [
         location for location in locations if any(sensor.source in expected.digests for sensor in location.sensors.values())
@@ -170,7 +170,7 @@ def locations_of(locations: Sequence[Location], expected: Expected) -> list[Loca
     named = [location for location in locations if location.name == name] or (list(locations) if len(locations) == 1 else [])
     if not named:
         there = ", ".join(location.name for location in locations) or "none"
-        raise DefinitionsError(f"no code location {name}; there are: {there}. Set CDC_DAGSTER_LOCATION to the one that is meant")
+        raise ServiceError(f"no code location {name}; there are: {there}. Set CDC_DAGSTER_LOCATION to the one that is meant")
     return named
 
 
@@ -239,7 +239,7 @@ def registry_news(url: str, folder: Path) -> RegistryNews:
     """What the folder declares, compared with the digests that the loaded sensors carry: one quick question.
 
     Raises:
-        DefinitionsError: when the webserver cannot be asked.
+        ServiceError: when the webserver cannot be asked.
     """
     news = compare(folder, Webserver(url, seconds=_ASK_SECONDS).locations(sensors_only=True))
     return replace(news, definitions=news_of_definitions(url))

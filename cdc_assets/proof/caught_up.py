@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cdc_assets.capture.connectors.declared_connectors import tables_in_list
-from cdc_assets.capture.log_position import LogPosition, TopicsStandError
+from cdc_assets.capture.log_position import CaughtUpTimeoutError, LogPosition
 from cdc_assets.capture.named_log_position import carry_named, carry_or_tell
 from cdc_assets.clients.dagster_answers import DagsterAnswers
 from cdc_assets.clients.delta_log import bronze_committed, silver_committed, silver_positions, silver_state
@@ -20,7 +20,7 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof.capture_flow import Unheard, rows_without_records, still_unheard
 from cdc_assets.proof.chain_verdicts import FAILED, check_verdicts
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import CaughtUpTimeoutError, TableFailuresError
+from cdc_assets.registry.errors import FailuresError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.names import LAYERS, asset_path
 from cdc_assets.registry.source_declaration import BaseSource
@@ -82,9 +82,9 @@ def wait_caught_up(
     that stands is told at once, and the others are waited for. Sources are asked side by side.
 
     Raises:
-        NoPlaceError: a position was to be named, and has no name.
+        RefusalError: a position was to be named, and has no name.
         CaughtUpTimeoutError: naming the tables that are behind, and in which layer.
-        TableFailuresError: all others have it; naming the tables that stand.
+        FailuresError: all others have it; naming the tables that stand.
     """
     until, pause = time.monotonic() + timeout, _FIRST_POLL_SECONDS
     unheard = {source.name: _silent_tables(Chain(platform, source), listed=awaited.listed) for source in sources}
@@ -129,11 +129,11 @@ class _Standing:
         def one(source: BaseSource) -> LogPosition | CaughtUpTimeoutError:
             try:
                 return carry(Chain(self._platform, source), deadline=max(1.0, until - time.monotonic()), say=self._say)
-            except TopicsStandError as error:
-                self._note(source, [t for t in source.tables if names.topic(source, t) in error.topics], str(error))
-                return error.position
             except CaughtUpTimeoutError as error:
-                return error
+                if error.reached is None:
+                    return error
+                self._note(source, [t for t in source.tables if names.topic(source, t) in error.topics], str(error))
+                return error.reached
 
         with ThreadPoolExecutor(max(1, min(_SOURCES_AT_A_TIME, len(sources))), thread_name_prefix="wait") as pool:
             positions = dict(zip([source.name for source in sources], pool.map(one, sources), strict=True))
@@ -163,10 +163,10 @@ class _Standing:
         """All others are there.
 
         Raises:
-            TableFailuresError: some stand.
+            FailuresError: some stand.
         """
         if self._reasons:
-            raise TableFailuresError("silver", {f"{s}/{t}": reason for (s, t), reason in self._reasons.items()})
+            raise FailuresError.of_tables("silver", {f"{s}/{t}": reason for (s, t), reason in self._reasons.items()})
 
     def _note(self, source: BaseSource, tables: Sequence[Table], reason: str) -> None:
         new = [names.table_name(table) for table in tables if (source.name, names.table_name(table)) not in self._reasons]
@@ -330,7 +330,7 @@ def wait_reasons(dagster: DagsterAnswers, behind: Sequence[Behind]) -> list[str]
     One question to the webserver for all tables, and one more for each run that has failed.
 
     Raises:
-        DagsterAwayError: nothing can be asked.
+        ServiceError: nothing can be asked.
     """
     sources = sorted({late.source for late in behind})
     answer = dagster.ask(_question(sources, behind))

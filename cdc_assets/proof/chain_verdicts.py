@@ -60,7 +60,7 @@ def check_verdicts(dagster: DagsterAnswers) -> list[CheckVerdict]:
     One failing check fails its table, whatever else passed: `cdc up`, `cdc status` and `cdc wait` read the same verdicts.
 
     Raises:
-        DagsterAwayError: it cannot be asked.
+        ServiceError: it cannot be asked.
     """
     latest: dict[CheckKey, Execution | None] = {}
     for node in dagster.ask(_LATEST)["assetNodes"]:
@@ -197,7 +197,7 @@ def last_comparisons(dagster: DagsterAnswers, verdicts: Sequence[CheckVerdict]) 
     """By silver's asset; one that is not there was never compared.
 
     Raises:
-        DagsterAwayError: it cannot be asked.
+        ServiceError: it cannot be asked.
     """
     assets = [verdict.asset for verdict in verdicts if verdict.name == CHECK]
     if not assets:

@@ -26,7 +26,7 @@ from cdc_assets.proof.comparison_result import TableResult, not_compared, with_c
 from cdc_assets.proof.unsent_changes import forget_equal_tables
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.databases import Database
-from cdc_assets.registry.errors import CdcAssetsError, CutRefusedError, DatabaseError, IncarnationError
+from cdc_assets.registry.errors import CdcAssetsError, CutRefusedError, DatabaseError, RefusalError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import expect
 from cdc_assets.registry.source_declaration import BaseSource, Source, UnaskedSource
@@ -205,7 +205,7 @@ def compare_locked(
         return two_step_comparison.compare_paged(chain, tables, scope)
     try:
         if (found_other := verdict(chain)).kind == "other":
-            raise IncarnationError(refusal(chain.source, found_other))
+            raise RefusalError(refusal(chain.source, found_other))
         otherwise = _other_types(chain, tables)
         results = exact.compare_at_cut(chain, [t for t in tables if t.name not in otherwise], scope)
     except CutRefusedError as error:

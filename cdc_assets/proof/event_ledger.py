@@ -19,7 +19,7 @@ from cdc_assets.clients.schema_ledger import last_known
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import KafkaError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
@@ -282,7 +282,7 @@ def behind(lake: str, source: BaseSource, table: Table, place: Counted | None) -
 
 def _range(source: BaseSource, table: Table, topic: str, states: Mapping[str, TopicState]) -> TopicRange:
     if topic not in states:
-        raise KafkaError(
+        raise ServiceError(
             f"topic {topic} does not exist, and silver has folded records of it: the ledger cannot count it. Was it deleted? "
             f"Materialize the topic and mirror assets of {source.name}/{names.table_name(table)}"
         )

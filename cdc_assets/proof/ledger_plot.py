@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import Any
 
 from cdc_assets.proof.event_ledger import WINDOWS, WindowCount
-from cdc_assets.registry.errors import PlotsMissingError
+from cdc_assets.registry.errors import SettingError
 from spark.proof.ledger_contract import HOPS
 
 _OPS = {"c": "create", "u": "update", "d": "delete", "r": "snapshot", "t": "truncate", "m": "message"}
@@ -36,10 +36,10 @@ def png(windows: Sequence[WindowCount], *, title: str, window: str, width: float
     """One picture of the given windows; times are UTC.
 
     Raises:
-        PlotsMissingError: matplotlib is not installed.
+        SettingError: matplotlib is not installed.
     """
     if not can_plot():
-        raise PlotsMissingError
+        raise SettingError("plots need matplotlib, which is not installed: ./cdc up installs it, or pip install matplotlib")
     # Without pyplot: no global state, no display, and half of the import time.
     from matplotlib.figure import Figure
 

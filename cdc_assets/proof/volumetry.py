@@ -18,7 +18,7 @@ from cdc_assets.clients.kafka import KafkaCluster, Record, TopicState
 from cdc_assets.clients.kafka import TopicState as Topic
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import CdcAssetsError, KafkaError
+from cdc_assets.registry.errors import CdcAssetsError, ServiceError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
@@ -205,7 +205,7 @@ def _from_beginning(state: TopicState, cut: Mapping[int, int]) -> TopicTally:
     for partition in cut:
         begin = state.ranges[partition][0]
         if begin > 0:
-            raise KafkaError(
+            raise ServiceError(
                 f"{state.name} partition {partition} begins at offset {begin}: retention has removed records that no "
                 "earlier comparison had counted, so its records can no longer be counted from the beginning"
             )

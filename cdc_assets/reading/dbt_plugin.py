@@ -19,7 +19,7 @@ from cdc_assets.reading.duckdb_sql import open_scan
 from cdc_assets.reading.lake_tables import LakeTable, lake_tables, near_names
 from cdc_assets.registry import settings
 from cdc_assets.registry.display_text import HiddenValues
-from cdc_assets.registry.errors import LakeSqlError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.loader import load_source, load_sources
 
 
@@ -38,7 +38,7 @@ class DbtPlugin(BasePlugin):
         """What DuckDB scans for a table of a source; its version is that of this call.
 
         Raises:
-            LakeSqlError: the registry has no such table, or the lake has nothing of it yet.
+            RefusalError: the registry has no such table, or the lake has nothing of it yet.
         """
         named = source_config.get("lake_table") or f"silver.{source_config.schema}.{source_config.identifier}"
         return open_scan(self._find(named), self.platform, self.values)
@@ -53,7 +53,7 @@ class DbtPlugin(BasePlugin):
         )
         if relation_table is None:
             near = ", ".join(near_names(named, self.tables))
-            raise LakeSqlError(f"{named} is no table of the registry" + (f"; near: {near}" if near else ""))
+            raise RefusalError(f"{named} is no table of the registry" + (f"; near: {near}" if near else ""))
         return relation_table
 
 

@@ -21,7 +21,7 @@ from cdc_assets.reading.lake_tables import LAYERS, Answer, LakeTable, answer, hi
 from cdc_assets.reading.silver_now import CurrentTable
 from cdc_assets.recovery.cut_manifest import open_entry
 from cdc_assets.registry.display_text import HiddenValues
-from cdc_assets.registry.errors import CdcAssetsError, LakeSqlError
+from cdc_assets.registry.errors import ON_PURPOSE, RefusalError
 from spark.table.identifiers import double_quote, text_literal
 
 if TYPE_CHECKING:
@@ -66,11 +66,11 @@ def open_scan(found: LakeTable, platform: Platform, values: HiddenValues) -> Any
     """What DuckDB registers for the table.
 
     Raises:
-        LakeSqlError: it is not in the lake, or only Spark reads it.
+        RefusalError: it is not in the lake, or only Spark reads it.
     """
     if found.is_now:
         if not found.is_there:
-            raise LakeSqlError(f"{found.name}: {_NOTHING}")
+            raise RefusalError(f"{found.name}: {_NOTHING}")
         return _scan_now(found, platform, values)
     table = _open(found)
     hidden = tuple(field.name for field in table.schema().fields if field.name in found.sensitive)
@@ -83,7 +83,7 @@ def read_version(found: LakeTable, version: int | None) -> tuple[int, pa.Table]:
     """A version of the table (None: the newest) and its rows, sensitive columns as hashes.
 
     Raises:
-        LakeSqlError: it is not in the lake, only Spark reads it, or that version is gone.
+        RefusalError: it is not in the lake, only Spark reads it, or that version is gone.
     """
     import pyarrow as pa
     from deltalake.exceptions import DeltaError
@@ -96,15 +96,15 @@ def read_version(found: LakeTable, version: int | None) -> tuple[int, pa.Table]:
         rows = RowStream(delta_rows.arrow_schema(table), lambda: delta_rows.read_rows(table), found.sensitive, HiddenValues())
         return table.version(), pa.table(rows)
     except (DeltaError, OSError) as error:
-        raise LakeSqlError(f"{found.name} at version {version}, of {newest}: {error}") from error
+        raise RefusalError(f"{found.name} at version {version}, of {newest}: {error}") from error
 
 
 def _open(found: LakeTable) -> Any:
     table = open_table(found.path) if found.at is None else open_entry(found.path, found.at)
     if table is None:
-        raise LakeSqlError(f"{found.name}: {_NOTHING}")
+        raise RefusalError(f"{found.name}: {_NOTHING}")
     if unread := delta_rows.unread_features(table):
-        raise LakeSqlError(f"{found.name} has {', '.join(unread)}, which only Spark reads: cdc sql --spark")
+        raise RefusalError(f"{found.name} has {', '.join(unread)}, which only Spark reads: cdc sql --spark")
     return table
 
 
@@ -112,8 +112,8 @@ def _scan_now(found: LakeTable, platform: Platform, values: HiddenValues) -> Row
     assert found.table is not None
     try:
         rows = CurrentTable(found.source, found.table, platform).look()
-    except CdcAssetsError as error:
-        raise LakeSqlError(f"{found.name}: {error}; or: cdc sql --spark") from error
+    except ON_PURPOSE as error:
+        raise RefusalError(f"{found.name}: {error}; or: cdc sql --spark") from error
     return RowStream(rows.schema, rows.reader, tuple(n for n in rows.schema.names if n in found.sensitive), values)
 
 
@@ -133,18 +133,18 @@ def statements_of(text: str) -> list[str]:
     """The statements of a text, which `;` divides.
 
     Raises:
-        LakeSqlError: one of them is no SQL, or no question.
+        RefusalError: one of them is no SQL, or no question.
     """
     duckdb = import_duckdb()
     try:
         statements = duckdb.extract_statements(text)
     except duckdb.Error as error:
-        raise LakeSqlError(str(error)) from error
+        raise RefusalError(str(error)) from error
     asks = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
     for query in statements:
         if query.type not in asks:
             what = query.type.name.replace("_", " ")
-            raise LakeSqlError(f"{what}: cdc sql only reads: SELECT, FROM, DESCRIBE, SUMMARIZE, EXPLAIN")
+            raise RefusalError(f"{what}: cdc sql only reads: SELECT, FROM, DESCRIBE, SUMMARIZE, EXPLAIN")
     return [query.query.strip().removesuffix(";") for query in statements]
 
 
@@ -154,7 +154,7 @@ def query_by_duckdb(
     """At most so many rows of one statement.
 
     Raises:
-        LakeSqlError: what DuckDB says, with the names that are near to an unknown one.
+        RefusalError: what DuckDB says, with the names that are near to an unknown one.
     """
     duckdb = import_duckdb()
     named = tables_in(statement, tables)
@@ -171,7 +171,7 @@ def query_by_duckdb(
         except duckdb.CatalogException as error:
             raise statement_refusal(statement, str(error), tables, missing=_missing(connection, statement)) from error
         except duckdb.Error as error:
-            raise LakeSqlError(str(error)) from error
+            raise RefusalError(str(error)) from error
         del scans
     return answer(columns, rows, limit, hidden_columns(named))
 
@@ -180,12 +180,12 @@ def import_duckdb() -> Any:
     """The module.
 
     Raises:
-        LakeSqlError: it is not installed; says how to.
+        RefusalError: it is not installed; says how to.
     """
     try:
         import duckdb
     except ImportError as error:
-        raise LakeSqlError("cdc sql asks DuckDB, which is not installed: ./cdc sql installs it, or pip install duckdb") from error
+        raise RefusalError("cdc sql asks DuckDB, which is not installed: ./cdc sql installs it, or pip install duckdb") from error
     return duckdb
 
 
@@ -205,7 +205,7 @@ def _register(connection: Any, named: Sequence[LakeTable], platform: Platform) -
     for number, table in enumerate(named):
         name = ".".join(table.parts)
         if taken.setdefault(name.lower(), name) != name:
-            raise LakeSqlError(f"{name} and {taken[name.lower()]} differ by case only, which SQL does not tell apart")
+            raise RefusalError(f"{name} and {taken[name.lower()]} differ by case only, which SQL does not tell apart")
         scans.append(open_scan(table, platform, values))
         connection.register(f"scan {number}", scans[-1])
         *catalog, last = table.parts if len(table.parts) > 2 else (table.parts[0], "main", table.parts[1])

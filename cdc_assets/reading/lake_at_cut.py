@@ -16,7 +16,7 @@ from cdc_assets.clients import delta_rows
 from cdc_assets.clients.platform import Platform
 from cdc_assets.recovery.cut_manifest import CutEntry, CutManifest, find_cut, open_entry
 from cdc_assets.registry import settings
-from cdc_assets.registry.errors import CutError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.loader import load_sources
 from spark.table.identifiers import double_quote
 
@@ -47,12 +47,12 @@ class TableAtCut:
         """delta-rs's table, opened at the version.
 
         Raises:
-            CutError: the version is gone, another table lies there now, or only Spark reads it.
+            RefusalError: the version is gone, another table lies there now, or only Spark reads it.
         """
         delta = open_entry(self.path, self.entry)
         if unread := delta_rows.unread_features(delta):
             text = f"{', '.join(unread)}, which only Spark reads: cdc sql --spark --cut {self.cut}"
-            raise CutError(f"{self.entry.path} at version {self.version} has {text}")
+            raise RefusalError(f"{self.entry.path} at version {self.version} has {text}")
         return delta
 
     def reader(self) -> pa.RecordBatchReader:
@@ -107,7 +107,7 @@ def at(cut: str, *, platform: Platform | None = None) -> LakeAtCut:
     """The tables at the cut of that name; of a source's name, at its newest cut.
 
     Raises:
-        CutError: there is no such cut.
+        RefusalError: there is no such cut.
     """
     lake = (platform or Platform()).lake
     return LakeAtCut(lake, find_cut(lake, load_sources(settings.sources_folder()), cut))

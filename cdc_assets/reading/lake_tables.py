@@ -16,7 +16,7 @@ from typing import Any
 
 from cdc_assets.recovery.cut_manifest import CutEntry, CutManifest
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import LakeSqlError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.table.log_reader import LOG
@@ -178,10 +178,10 @@ def hidden_columns(named: Sequence[LakeTable]) -> list[str]:
     return [f"{table.name}.{column}" for table in named for column in table.sensitive]
 
 
-def statement_refusal(statement: str, reason: str, tables: Sequence[LakeTable], *, missing: Sequence[str] = ()) -> LakeSqlError:
+def statement_refusal(statement: str, reason: str, tables: Sequence[LakeTable], *, missing: Sequence[str] = ()) -> RefusalError:
     """An engine's reason; where it does not know names (`missing`, and what looks like a table's), the tables near to them."""
     reasons = []
     for name in dict.fromkeys([*unknown_names(statement, tables), *missing]):
         near = near_names(name, tables)
         reasons.append(f"no table {name}" + (f"; near: {', '.join(near)}" if near else "") + "; cdc sql lists all")
-    return LakeSqlError("; ".join(reasons) or reason)
+    return RefusalError("; ".join(reasons) or reason)

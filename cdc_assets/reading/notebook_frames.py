@@ -15,7 +15,7 @@ from cdc_assets.reading.duckdb_sql import import_duckdb, query_by_duckdb, read_v
 from cdc_assets.reading.lake_tables import Answer, LakeTable, lake_tables
 from cdc_assets.reading.topic_records import matches_key
 from cdc_assets.registry import settings
-from cdc_assets.registry.errors import LakeSqlError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.loader import load_sources
 from spark.table.identifiers import double_quote, literal
 
@@ -28,7 +28,7 @@ def ask(statement: str | None = None, limit: int = 10_000) -> pd.DataFrame:
     """The rows of one statement, at most so many; `attrs["more"]`: there are others. Without a statement, the lake's tables.
 
     Raises:
-        LakeSqlError: what DuckDB says, with the names that are near to an unknown one.
+        RefusalError: what DuckDB says, with the names that are near to an unknown one.
     """
     import pandas as pd
 
@@ -46,7 +46,7 @@ def rows_of(source: str, table: str, version: int | None = None) -> pd.DataFrame
     """All rows of a silver table as a version of it has them (None: the newest); `attrs["version"]` is that version.
 
     Raises:
-        LakeSqlError: there is no such table, or its files of that version are gone.
+        RefusalError: there is no such table, or its files of that version are gone.
     """
     at, read = silver_version(source, table, version)
     rows = import_duckdb().from_arrow(read).df()
@@ -58,12 +58,12 @@ def silver_version(source: str, table: str, version: int | None = None) -> tuple
     """The version of a silver table (None: the newest) and its rows; sensitive columns are hashes.
 
     Raises:
-        LakeSqlError: as rows_of.
+        RefusalError: as rows_of.
     """
     tables, _ = _lake()
     silver = next((lake_table for lake_table in tables if lake_table.parts == ("silver", source, table)), None)
     if silver is None:
-        raise LakeSqlError(f"silver.{source}.{table} is no table of the registry: ask() lists all")
+        raise RefusalError(f"silver.{source}.{table} is no table of the registry: ask() lists all")
     return read_version(silver, version)
 
 
@@ -83,7 +83,7 @@ def value_changes(source: str, table: str, keys: Sequence[str], *, then: int, no
     so). A column that one version lacks is NULL there.
 
     Raises:
-        LakeSqlError: there is no such table, or its files of a version are gone.
+        RefusalError: there is no such table, or its files of a version are gone.
     """
     (_, before), (_, after) = (silver_version(source, table, version) for version in (then, now))
     names = [name for name in dict.fromkeys((*after.column_names, *before.column_names)) if name not in keys]
@@ -120,7 +120,7 @@ def events_of(source: str, table: str, key: Mapping[str, Any]) -> pd.DataFrame:
     Of records whose key is JSON; `key` has the values of its columns.
 
     Raises:
-        LakeSqlError: there is no such table.
+        RefusalError: there is no such table.
     """
     key_json = json.dumps({name: value.item() if hasattr(value, "item") else value for name, value in key.items()}, default=str)
     events = ask(

@@ -22,10 +22,11 @@ from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import DatabaseError, LeftToSparkViewError
+from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
+from spark.errors import LeftToSparkError
 from spark.table.commit_metadata import Committed
 from spark.table.identifiers import double_quote, text_literal
 
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 
 KeyValue: TypeAlias = str | int | float | Decimal | date | UUID
 """A date may be a datetime."""
+
+
+def _only_spark(table: str, reason: Exception) -> LeftToSparkError:
+    return LeftToSparkError(f"{table}: only Spark shows it as it is now: {reason}; docs/how-to/read-now.md#spark")
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class CurrentTable:
         """Silver's newest version, and then what bronze has beyond it; no row of silver is read yet.
 
         Raises:
-            LeftToSparkViewError: only Spark's view shows the table now.
+            LeftToSparkError: only Spark's view shows the table now.
             DatabaseError: nothing of the table is in the lake, or the source cannot be asked for its columns.
         """
         from spark.errors import LeftToSparkError
@@ -73,7 +78,7 @@ class CurrentTable:
                 raise DatabaseError(f"{self.source.name}/{name}: nothing of it is in the lake yet: cdc status")
             return read_now(silver, committed, name, partial(current_spec, Chain(self.platform, self.source), self.table))
         except LeftToSparkError as reason:
-            raise LeftToSparkViewError(f"{self.source.name}/{name}", str(reason)) from reason
+            raise _only_spark(f"{self.source.name}/{name}", reason) from reason
 
     def reader(self, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """The rows as they are now, batch by batch, in silver's columns or in these.
@@ -249,7 +254,7 @@ def register_in_spark(
     every query; registering it again moves it on.
 
     Raises:
-        LeftToSparkViewError: a table has no view, for the reason in the text.
+        LeftToSparkError: a table has no view, for the reason in the text.
         DatabaseError: the registry has no such source or table, or two tables have one name.
     """
     from spark.errors import SparkJobError
@@ -261,6 +266,6 @@ def register_in_spark(
             spec = current_spec(Chain(current.platform, current.source), current.table)
             current_view.register(session, spec, f"{names.NOW}_{name}", everywhere=everywhere)
         except SparkJobError as error:
-            raise LeftToSparkViewError(f"{current.source.name}/{spec.table}", str(error)) from error
+            raise _only_spark(f"{current.source.name}/{spec.table}", error) from error
         made.append(f"{'global_temp.' if everywhere else ''}{names.NOW}_{name}")
     return made

@@ -33,7 +33,7 @@ from cdc_assets.recovery.cut_manifest import open_entry
 from cdc_assets.registry import settings
 from cdc_assets.registry.display_text import HiddenValues
 from cdc_assets.registry.durable_file import read_json, replace_json
-from cdc_assets.registry.errors import CdcAssetsError, LakeSqlError, SparkRunError
+from cdc_assets.registry.errors import CdcAssetsError, RefusalError, SparkRunError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.names import catalog_name
 from cdc_assets.stack.home import Home
@@ -49,11 +49,11 @@ def query_by_spark(
     """At most so many rows of one question.
 
     Raises:
-        LakeSqlError: what Spark says, with the names that are near to an unknown one.
+        RefusalError: what Spark says, with the names that are near to an unknown one.
     """
     named = tables_in(statement, tables)
     if absent := [table.name for table in named if not table.is_there]:
-        raise LakeSqlError(f"{', '.join(absent)}: nothing of it is in the lake yet: cdc status")
+        raise RefusalError(f"{', '.join(absent)}: nothing of it is in the lake yet: cdc status")
     for table in named:
         if table.at is not None:
             open_entry(table.path, table.at)
@@ -141,7 +141,7 @@ def register_names(tables: Sequence[LakeTable], platform: Platform, *, show_sens
     Sensitive columns are hashes in a view unless asked for: equal values have equal hashes, with a salt of this call.
 
     Raises:
-        LakeSqlError: a name is taken by others, or two tables have one name.
+        RefusalError: a name is taken by others, or two tables have one name.
         SparkRunError: the server's own reason.
     """
     views_by_name = _by_name([table for table in tables if not table.is_now and table.is_there])
@@ -169,7 +169,7 @@ def register_names(tables: Sequence[LakeTable], platform: Platform, *, show_sens
 
     spark, root = platform.spark(), platform.lake.rstrip("/")
     if others := spark.run(find_others, root):
-        raise LakeSqlError(
+        raise RefusalError(
             f"in Spark's catalog, and not made for this lake: {', '.join(others)}; drop or rename them there first"
         )
     dropped = spark.run(register, root)
@@ -181,7 +181,7 @@ def _by_name(tables: Sequence[LakeTable]) -> dict[tuple[str, str], LakeTable]:
     for table in tables:
         other = tables_by_name.setdefault(catalog_name(table.parts), table)
         if other is not table:
-            raise LakeSqlError(f"{table.name} and {other.name} are both {'.'.join(catalog_name(table.parts))} in Spark's catalog")
+            raise RefusalError(f"{table.name} and {other.name} are both {'.'.join(catalog_name(table.parts))} in Spark's catalog")
     return tables_by_name
 
 
@@ -243,7 +243,7 @@ def make_names_again(home: Home) -> int:
 
     Raises:
         RegistryError: the declared sources cannot be read.
-        LakeSqlError: see `register_names`.
+        RefusalError: see `register_names`.
         SparkRunError: the server's own reason.
     """
     settings.export_stack_environment()

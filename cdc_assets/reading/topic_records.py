@@ -22,7 +22,7 @@ from cdc_assets.clients.schema_ledger import ledger_of
 from cdc_assets.clients.topic_messages import UnreadableRecordError
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.display_text import HiddenValues
-from cdc_assets.registry.errors import KafkaError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.record_formats import ENVELOPES
@@ -57,7 +57,7 @@ def find_topic(platform: Platform, sources: Sequence[BaseSource], topic: str, *,
     """The topic, wherever it is; `cluster` says where to look.
 
     Raises:
-        KafkaError: no cluster has it; the declared ones whose names are near are in the text.
+        ServiceError: no cluster has it; the declared ones whose names are near are in the text.
     """
     places = [*places_of_tables(sources)]
     clusters = [cluster] if cluster else [*settings.core_clusters("BOOTSTRAP"), names.LAKE]
@@ -71,7 +71,7 @@ def find_topic(platform: Platform, sources: Sequence[BaseSource], topic: str, *,
             return candidate
     near = difflib.get_close_matches(topic, dict.fromkeys(candidate.topic for candidate in places), n=5, cutoff=0.5)
     near_text = f"; near: {', '.join(near)}" if near else ""
-    raise KafkaError(f"topic {topic} is not on {' or '.join(clusters)}{near_text}; cdc get topics lists those of the tables")
+    raise ServiceError(f"topic {topic} is not on {' or '.join(clusters)}{near_text}; cdc get topics lists those of the tables")
 
 
 def matches_key(wanted: str, found: Any) -> bool:

@@ -22,10 +22,10 @@ from cdc_assets.clients.delta_log import open_table
 from cdc_assets.clients.object_store import MissingObjectError, ObjectStore
 from cdc_assets.clients.platform import Platform
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import RestoreError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
-from spark.errors import CommitMetadataError
+from spark.errors import TableStopError
 from spark.silver.column_ledger import PROPERTY, TRACKED, ColumnLedger, ledger_in
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def begin_silver(platform: Platform, store: ObjectStore, source: BaseSource, tab
     """An empty silver with the columns that the backup knows of; False where it knows of none, or there is a silver.
 
     Raises:
-        RestoreError: what is in the backup is no ledger.
+        RefusalError: what is in the backup is no ledger.
     """
     from spark.silver import silver_table
 
@@ -76,7 +76,7 @@ def begin_history(platform: Platform, store: ObjectStore, source: BaseSource, ta
     """The same for the table's history, where it has one; with silver's columns where the backup has none of the history's.
 
     Raises:
-        RestoreError: what is in the backup is no ledger.
+        RefusalError: what is in the backup is no ledger.
     """
     from spark.silver import history_versions
 
@@ -149,12 +149,12 @@ def _history_properties(store: ObjectStore, source: BaseSource, table: Table) ->
 def _ledger_text(store: ObjectStore, key: str, text: bytes) -> str:
     try:
         return ColumnLedger.from_text(text.decode()).to_text()
-    except (CommitMetadataError, UnicodeDecodeError) as error:
+    except (TableStopError, UnicodeDecodeError) as error:
         raise _no_ledger(store, key, error) from error
 
 
-def _no_ledger(store: ObjectStore, key: str, error: Exception) -> RestoreError:
-    return RestoreError(f"{store.url}/{key} is no schema ledger: {str(error)[:200]}; bring it back, or remove it")
+def _no_ledger(store: ObjectStore, key: str, error: Exception) -> RefusalError:
+    return RefusalError(f"{store.url}/{key} is no schema ledger: {str(error)[:200]}; bring it back, or remove it")
 
 
 def _read(store: ObjectStore, key: str) -> bytes | None:

@@ -22,7 +22,7 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.recovery.cut_manifest import CutEntry, CutManifest, Topics, keep_cut, name_of_cut
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import CutError, TopicGapError
+from cdc_assets.registry.errors import RefusalError, TopicGapError
 from cdc_assets.registry.kinds import kind_of, names_with
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from cdc_assets.registry.source_settings import Cuts
@@ -83,7 +83,7 @@ def align(chain: Chain[CapturedSource], say: Say) -> AlignedBronze:
     Whatever was in the topics before the marker was written lies before it in the log, so bronze has not passed it.
 
     Raises:
-        CutError: no place was found, or somebody else has appended.
+        RefusalError: no place was found, or somebody else has appended.
         TopicGapError: a topic is missing, or contradicts bronze.
         CaughtUpTimeoutError: the marker did not come through the log and the mirror in time.
     """
@@ -98,13 +98,13 @@ def align(chain: Chain[CapturedSource], say: Say) -> AlignedBronze:
             continue
         bounds = _boundaries(chain, bronze, position.between)
         if bounds.unread:
-            raise CutError(
+            raise RefusalError(
                 f"{chain.source.name}: a snapshot is on its way to {', '.join(bounds.unread)}: make the cut when it has come"
             )
         if not bounds.unclear:
             return AlignedBronze(position.between.text, _append_up_to(chain, bronze, bounds, say))
         reason = f"its place is not told by records of {', '.join(bounds.unclear)}"
-    raise CutError(
+    raise RefusalError(
         f"{chain.source.name}: no cut after {quantity(_MARKERS, 'marker')}: {reason}; try again: cdc cut make {chain.source.name}"
     )
 
@@ -127,14 +127,14 @@ def _append_up_to(chain: Chain[BaseSource], found: AppendPlan, bounds: Boundarie
     append(chain, found, OPERATION, say)
     committed = bronze_committed(chain.bronze_path)
     if committed is None:
-        raise CutError(f"{chain.source.name}: bronze holds nothing yet: cdc status")
+        raise RefusalError(f"{chain.source.name}: bronze holds nothing yet: cdc status")
     for topic, topic_slice in found.slices.items():
         state = committed.topics.get(topic)
         ends_wanted = {p: end for p, (_, end) in topic_slice.ranges.items()}
         ends_held = {p: end for p, end in state.positions.items() if p in ends_wanted} if state else dict.fromkeys(ends_wanted, 0)
         if ends_held != ends_wanted:
             differs = f"{topic} is at {ends_held}, and the cut at {ends_wanted}"
-            raise CutError(
+            raise RefusalError(
                 f"{chain.source.name}: somebody else appends to bronze, without its turn: {differs}; end that stream for a cut"
             )
     return committed
@@ -155,7 +155,7 @@ def plan_cut(chain: Chain[BaseSource]) -> Iterator[dict[str, Any]]:
     """What a cut of now would begin with, by table; nothing is changed.
 
     Raises:
-        CutError: the source can have none now.
+        RefusalError: the source can have none now.
         TopicGapError: a topic is missing, or contradicts bronze.
     """
     ready_source(chain.source)
@@ -177,9 +177,9 @@ def make_cut(chain: Chain[BaseSource], say: Say) -> MadeCut:
     leaves commits like those of any other run, and no cut.
 
     Raises:
-        CutError: the source can have none now.
+        RefusalError: the source can have none now.
         TableBusyError: another cut of it is being made.
-        TableFailuresError: tables that silver could not fold up to it.
+        FailuresError: tables that silver could not fold up to it.
         CdcAssetsError: what a run of bronze and silver may meet.
     """
     captured = ready_source(chain.source)
@@ -198,18 +198,18 @@ def ready_source(source: BaseSource) -> CapturedSource:
     """The source, whose log and tables are such that a cut can be made.
 
     Raises:
-        CutError: why not.
+        RefusalError: why not.
     """
     captured = source.captured
     if captured is None or not kind_of(captured).has_commit_places:
         kinds = ", ".join(names_with(lambda kind: kind.has_commit_places))
-        raise CutError(f"{source.name} has no log whose commits are told apart: cuts are of {kinds}")
+        raise RefusalError(f"{source.name} has no log whose commits are told apart: cuts are of {kinds}")
     running = Journal.of(source.name).running
     if running is not None:
         tables = ", ".join(running.tables)
-        raise CutError(f"{source.name}: {tables}: a reading is under way: cdc onboard {source.name} --resume, then the cut")
+        raise RefusalError(f"{source.name}: {tables}: a reading is under way: cdc onboard {source.name} --resume, then the cut")
     if Memory.of(source.name).opening is not None:
-        raise CutError(f"{source.name}: a new epoch is being opened: cdc repair source {source.name}, then the cut")
+        raise RefusalError(f"{source.name}: a new epoch is being opened: cdc repair source {source.name}, then the cut")
     return captured
 
 
@@ -234,7 +234,9 @@ def _entry(lake: str, table: Table, topics: dict[str, CommittedTopic], layer: st
     folded = silver_committed(path)
     version = version_that_folded(path, Folded(-1, topics)) if folded is not None else None
     if folded is None or version is None:
-        raise CutError(f"{entry_path} has not folded what the cut holds, or more: somebody else folds it; {_again(entry_path)}")
+        raise RefusalError(
+            f"{entry_path} has not folded what the cut holds, or more: somebody else folds it; {_again(entry_path)}"
+        )
     own_id = str(open_delta(path, version=version).metadata().id)
     return CutEntry(layer, name, entry_path, version, own_id, rows_at(path, version), folded.quarantined, _ends_of(topics))
 

@@ -17,7 +17,7 @@ from cdc_assets.backup.kept_cuts import Topics
 from cdc_assets.clients import delta_rows
 from cdc_assets.clients.delta_log import open_table
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import CutError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
 from spark.errors import other_format, quantity
 from spark.table.delta_rs import open_delta
@@ -106,7 +106,7 @@ def read_cuts(lake: str, source: BaseSource) -> list[CutManifest]:
     """The source's cuts, newest first; none where it has none yet.
 
     Raises:
-        CutError: the table of cuts has another format.
+        RefusalError: the table of cuts has another format.
     """
     path = names.cuts_path(lake, source)
     table = open_table(path)
@@ -119,24 +119,24 @@ def read_cuts(lake: str, source: BaseSource) -> list[CutManifest]:
 def _refuse_other_format(path: str, properties: Mapping[str, str]) -> None:
     number = properties.get(PROPERTY, "")
     if refusal := other_format(path, "a table of cuts", int(number) if number.isdecimal() else None, FORMAT):
-        raise CutError(refusal)
+        raise RefusalError(refusal)
 
 
 def find_cut(lake: str, sources: Iterable[BaseSource], name: str) -> CutManifest:
     """The cut of that name; of a source's name its newest.
 
     Raises:
-        CutError: there is none.
+        RefusalError: there is none.
     """
     by_name = {source.name: source for source in sources}
     source = by_name.get(name.partition("-")[0])
     if source is None:
-        raise CutError(f"no cut {name}: a cut is called like its source, and there are: {', '.join(by_name)}")
+        raise RefusalError(f"no cut {name}: a cut is called like its source, and there are: {', '.join(by_name)}")
     cuts = read_cuts(lake, source)
     cut = next((cut_made for cut_made in cuts if name in (cut_made.cut, source.name)), None)
     if cut is None:
         has = f"it has {quantity(len(cuts), 'cut')}: cdc cut list {source.name}" if cuts else f"cdc cut make {source.name}"
-        raise CutError(f"no cut {name} of source {source.name}; {has}")
+        raise RefusalError(f"no cut {name} of source {source.name}; {has}")
     return cut
 
 
@@ -147,7 +147,7 @@ def keep_cut(lake: str, source: BaseSource, cut: CutManifest, keep: timedelta) -
     """Write it down, and forget those that were made longer than `keep` before it; their names.
 
     Raises:
-        CutError: somebody else writes the table at the same time, again and again.
+        RefusalError: somebody else writes the table at the same time, again and again.
     """
     from spark.errors import LeftToSparkError
 
@@ -157,7 +157,7 @@ def keep_cut(lake: str, source: BaseSource, cut: CutManifest, keep: timedelta) -
             return _write(path, cut, keep)
         except LeftToSparkError as error:  # maintenance, or a cut that is made elsewhere
             reason = str(error)
-    raise CutError(f"cut {cut.cut} is not written down in {path}: {reason}; make another one: cdc cut make {source.name}")
+    raise RefusalError(f"cut {cut.cut} is not written down in {path}: {reason}; make another one: cdc cut make {source.name}")
 
 
 def _write(path: str, cut: CutManifest, keep: timedelta) -> list[str]:
@@ -195,7 +195,7 @@ def open_entry(path: str, entry: CutEntry) -> Any:
     """The table that lies at the path, opened by delta-rs at the version.
 
     Raises:
-        CutError: the version is gone, or another table lies there now.
+        RefusalError: the version is gone, or another table lies there now.
     """
     from deltalake.exceptions import DeltaError
 
@@ -203,9 +203,11 @@ def open_entry(path: str, entry: CutEntry) -> Any:
     try:
         delta = open_delta(path, version=entry.version)
     except (DeltaError, OSError) as error:
-        raise CutError(f"{version_text} cannot be read any more: {str(error)[:300]}; make another cut: cdc cut make") from error
+        raise RefusalError(
+            f"{version_text} cannot be read any more: {str(error)[:300]}; make another cut: cdc cut make"
+        ) from error
     if str(delta.metadata().id) != entry.table_id:
-        raise CutError(f"{version_text} is of another table: that was made anew since; make another cut: cdc cut make")
+        raise RefusalError(f"{version_text} is of another table: that was made anew since; make another cut: cdc cut make")
     return delta
 
 
@@ -222,5 +224,5 @@ def what_is_wrong(lake: str, cuts: Sequence[CutManifest], every: timedelta, now:
         for entry in named_cut.entries:
             try:
                 open_entry(f"{lake.rstrip('/')}/{entry.path}", entry)
-            except CutError as error:
+            except RefusalError as error:
                 yield f"{cut}: {error}"

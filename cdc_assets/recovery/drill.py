@@ -24,7 +24,7 @@ from cdc_assets.recovery.restore_point import DAMAGED, AtOffsets, RestoreRequest
 from cdc_assets.recovery.restored_bronze import restore_bronze
 from cdc_assets.recovery.restored_source import fold_restored
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import RestoreError, TableFailuresError
+from cdc_assets.registry.errors import FailuresError, RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
@@ -64,7 +64,7 @@ def compare_tables(first: tuple[str, int], second: tuple[str, int], *, leave_out
     the end of a row's position, which an equal row has as well: what is compared at a time fits into memory.
 
     Raises:
-        RestoreError: delta-rs reads one of them not at all.
+        RefusalError: delta-rs reads one of them not at all.
     """
     import pyarrow as pa
     from deltalake import QueryBuilder
@@ -73,7 +73,7 @@ def compare_tables(first: tuple[str, int], second: tuple[str, int], *, leave_out
     tables = [open_delta(path, version=version) for path, version in (first, second)]
     for (path, _), table in zip((first, second), tables, strict=True):
         if unread := delta_rows.unread_features(table):
-            raise RestoreError(f"{path} cannot be compared: delta-rs does not read {', '.join(unread)}; cdc reconcile can")
+            raise RefusalError(f"{path} cannot be compared: delta-rs does not read {', '.join(unread)}; cdc reconcile can")
     names = [[field.name for field in table.schema().fields] for table in tables]
     columns = [name for name in names[0] if name in names[1] and name not in leave_out]
     query = QueryBuilder().register("a", tables[0]).register("b", tables[1])
@@ -86,7 +86,7 @@ def compare_tables(first: tuple[str, int], second: tuple[str, int], *, leave_out
                 only[number] += sum(differing["_cdc_count"].to_pylist())
                 examples += [f"{mine}: {row}" for row in differing.slice(0, _SHOWN - len(examples) // 2).to_pylist()]
     except (DeltaError, FileNotFoundError, OSError) as error:
-        raise RestoreError(f"{first[0]} at version {first[1]} cannot be compared: {str(error)[:300]}") from error
+        raise RefusalError(f"{first[0]} at version {first[1]} cannot be compared: {str(error)[:300]}") from error
     apart = tuple(sorted(set(names[0]) ^ set(names[1])))
     return TablesCompared(rows, only[0], only[1], apart, tuple(examples))
 
@@ -261,7 +261,7 @@ def drill_source(chain: Chain[BaseSource], say: Say, *, keep: bool = False) -> D
         note      when it was, how long it took, and what differs
 
     Raises:
-        RestoreError: the source declares no backup.
+        RefusalError: the source declares no backup.
         StoreError: the store cannot be asked.
     """
     store = _store_of(chain)
@@ -298,7 +298,7 @@ def plan_drill(chain: Chain[BaseSource]) -> list[DrillPlan]:
     """What a drill would compare now: by listings and manifests. No object is read, and nothing is written.
 
     Raises:
-        RestoreError: the source declares no backup.
+        RefusalError: the source declares no backup.
         StoreError: the store cannot be asked.
     """
     store = _store_of(chain)
@@ -323,7 +323,7 @@ def plan_drill(chain: Chain[BaseSource]) -> list[DrillPlan]:
 
 def _store_of(chain: Chain[BaseSource]) -> ObjectStore:
     if chain.source.backup is None:
-        raise RestoreError(f"source {chain.source.name} declares no backup: there is nothing to drill (backup: in its file)")
+        raise RefusalError(f"source {chain.source.name} declares no backup: there is nothing to drill (backup: in its file)")
     store: ObjectStore = chain.platform.store(chain.source.backup.store)
     return store
 
@@ -350,7 +350,7 @@ def _play(platform: Platform, request: RestoreRequest, chosen: list[Chosen], say
     failures: dict[str, str] = {}
     try:
         fold_restored(platform, request, [choice.table for choice in whole], say)
-    except TableFailuresError as error:
+    except FailuresError as error:
         failures = error.failures
     for choice in whole:
         name = names.table_name(choice.table)
@@ -381,7 +381,7 @@ def _compare(lake: str, request: RestoreRequest, choice: Chosen, failure: str) -
             # What it held stands in the renamed column as well, which is compared.
             left = bronze_ledger.leftovers() if bronze_ledger else ()
             difference = compare_tables((path, version), (second, int(made.version())), leave_out=left)
-        except RestoreError as error:
+        except RefusalError as error:
             problems.append(str(error))
             continue
         rows, differing = rows + difference.rows, differing + difference.only_first + difference.only_second

@@ -14,7 +14,7 @@ from cdc_assets.backup.backup_position import backup_position
 from cdc_assets.backup.platform_log import PlatformEntry, PlatformState, look_at_platform, newest_section, write_state
 from cdc_assets.capture.incarnations.postgresql_incarnation import drop_idle_slot, ends_in_core, look, offsets_at
 from cdc_assets.capture.incarnations.server_facts import Known, Memory, SeenStarts
-from cdc_assets.capture.log_position import topics_to_lake
+from cdc_assets.capture.log_position import CaughtUpTimeoutError, topics_to_lake
 from cdc_assets.chain.quarantine import records_given_up
 from cdc_assets.clients.databases.postgresql_capture import PostgresSlots, slot_of_kept_log
 from cdc_assets.clients.delta_log import bronze_committed
@@ -24,7 +24,6 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.databases import Database
 from cdc_assets.registry.durable_file import read_json, replace_json
-from cdc_assets.registry.errors import CaughtUpTimeoutError
 from cdc_assets.registry.kinds import expect
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource, Source
 

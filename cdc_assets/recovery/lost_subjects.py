@@ -22,7 +22,7 @@ from cdc_assets.capture.onboarding.onboarding_state import only_one
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.clients.schema_subjects import SchemaSubjects, Version
 from cdc_assets.recovery.restore_point import Say
-from cdc_assets.registry.errors import RestoreError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
 
 
@@ -45,8 +45,8 @@ def plan_subjects(store: ObjectStore, source: BaseSource) -> list[SubjectPlan]:
     """Those of the source's tables that the backup has, and the registry has not, or not whole. Nothing is changed.
 
     Raises:
-        RestoreError: the registry has something else under an id.
-        SubjectsError, BackupError, StoreError: the registry or the backup cannot be asked.
+        RefusalError: the registry has something else under an id.
+        ServiceError, BackupError, StoreError: the registry or the backup cannot be asked.
     """
     kept, registries = newest_section(store, source.name, "subjects"), registries_of(source)
     plans = [
@@ -59,8 +59,8 @@ def restore_subjects(store: ObjectStore, source: BaseSource, say: Say) -> list[S
     """Register what is missing; empty where nothing is.
 
     Raises:
-        RestoreError: the registry has, or gives, another id.
-        SubjectsError, BackupError, StoreError: as plan_subjects; the next call goes on.
+        RefusalError: the registry has, or gives, another id.
+        ServiceError, BackupError, StoreError: as plan_subjects; the next call goes on.
     """
     with only_one(source.name):
         plans = plan_subjects(store, source)
@@ -80,13 +80,13 @@ def _plan(registry: SchemaSubjects, subject: str, kept: list[Version]) -> Subjec
     for version in kept:
         registered = there.get(version["id"]) or registry.schema(version["id"])
         if registered is not None and not _is_same(registered, version):
-            raise RestoreError(
+            raise RefusalError(
                 f"{registry.shown} has another schema under id {version['id']} than {subject} version {version['version']} had; "
                 f"records would be read by the wrong one, so nothing was registered. {_WAYS}"
             )
         other = [schema_id for schema_id, one in there.items() if schema_id != version["id"] and _is_same(one, version)]
         if other and version["id"] not in there:
-            raise RestoreError(
+            raise RefusalError(
                 f"{registry.shown} has {subject} version {version['version']} under id {other[0]}; in the records it is "
                 f"{version['id']}, so nothing was registered. {_WAYS}"
             )
@@ -105,7 +105,7 @@ def _register(plan: SubjectPlan, version: Version) -> None:
         schema_id = plan.registry.register(plan.subject, version, as_it_was=as_it_was)
     if schema_id != version["id"]:
         plan.registry.forget(plan.subject, schema_id)
-        raise RestoreError(
+        raise RefusalError(
             f"{plan.registry.shown} gives {plan.subject} version {version['version']} the id {schema_id}; in the records it is "
             f"{version['id']}. That version was taken back; what came before it is right, and stays. {_WAYS}"
         )

@@ -27,7 +27,7 @@ from cdc_assets.recovery.restore_point import Say
 from cdc_assets.recovery.topic_plan import TopicPlan, backup_store, half_filled_file, half_filled_topics, plan_topics
 from cdc_assets.registry import names
 from cdc_assets.registry.durable_file import replace_json
-from cdc_assets.registry.errors import RestoreError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
 from spark.errors import quantity
 from spark.events.moved_offsets import Moves
@@ -71,7 +71,7 @@ def last_copied(core: KafkaCluster, original: TopicState, lake: KafkaCluster, co
     the first n of the core are the n of the copy, and Kafka finds the first of them by its time.
 
     Raises:
-        RestoreError: neither topic holds the record that the other one ends with.
+        RefusalError: neither topic holds the record that the other one ends with.
     """
     offsets: dict[int, int | None] = {}
     for partition in copy.ranges:
@@ -84,7 +84,7 @@ def last_copied(core: KafkaCluster, original: TopicState, lake: KafkaCluster, co
             # A topic of the core that was made again ends before its copy: all of it is copied.
             at = ends[0].offset
         if at is None:
-            raise RestoreError(
+            raise RefusalError(
                 f"topic {original.name} partition {partition} does not hold the last records of its copy {copy.name}: where the "
                 f"copy goes on cannot be told; cdc repair mirror {original.name}"
             )
@@ -173,7 +173,7 @@ def restore_topics(chain: Chain[BaseSource], say: Say) -> list[FilledTopic]:
     Killed before step 5, the next call fills anew; killed behind it, the mirror is STOPPED, and `cdc resume` lets it run.
 
     Raises:
-        RestoreError: a topic cannot be made again without a loss; nothing was changed.
+        RefusalError: a topic cannot be made again without a loss; nothing was changed.
         CdcAssetsError: a step failed; the next call does it anew.
     """
     refuse_write(chain.source, f"cdc restore {chain.source.name} --topics")
@@ -233,7 +233,7 @@ def _fill(chain: Chain[BaseSource], plan: TopicPlan, say: Say) -> FilledTopic:
     now = cluster.states([plan.topic])[plan.topic]
     written = {p: notes.written.get(p, 0) for p in now.ranges}
     if now.topic_id != state.topic_id or now.ends != written:
-        raise RestoreError(
+        raise RefusalError(
             f"topic {plan.topic} at {cluster.bootstrap} ends at {now.ends}, written were {written}: somebody else writes to it, "
             f"or has made it again; stop that, then: cdc restore {chain.source.name} --topics"
         )
@@ -244,7 +244,7 @@ def _refuse_holes(chain: Chain[BaseSource], plans: Sequence[TopicPlan]) -> None:
     """The core must hold the last record of each copy's partition, so that the mirror goes on behind it.
 
     Raises:
-        RestoreError: it does not.
+        RefusalError: it does not.
     """
     core = chain.platform.core_kafka(chain.source.cluster)
     made = {plan.table.name for plan in plans if plan.cluster == "core"}
@@ -253,7 +253,7 @@ def _refuse_holes(chain: Chain[BaseSource], plans: Sequence[TopicPlan]) -> None:
         original = core.states([topic]).get(topic) if plan.table.name not in made else None
         for record in plan.kept.last_records().values() if original else ():
             if original is not None and not holds(core, original, record):
-                raise RestoreError(
+                raise RefusalError(
                     f"topic {topic} partition {record.partition} of the core lacks the record that the backup of {plan.topic} "
                     f"ends with (offset {record.offset} there): what came behind it may be gone, and nothing was changed; "
                     f"read the table again: cdc repair bronze {chain.source.name} {names.table_name(plan.table)}"
@@ -268,7 +268,7 @@ def _make_empty(cluster: KafkaCluster, source: BaseSource, plan: TopicPlan) -> T
         until = time.monotonic() + _TOPIC_SECONDS
         while cluster.existing([plan.topic]):
             if time.monotonic() > until:
-                raise RestoreError(
+                raise RefusalError(
                     f"topic {plan.topic} at {cluster.bootstrap} is deleted, and still there after {_TOPIC_SECONDS:.0f} s"
                 )
             time.sleep(0.2)

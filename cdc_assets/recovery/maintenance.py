@@ -21,7 +21,7 @@ from cdc_assets.recovery.cut_manifest import read_cuts
 from cdc_assets.recovery.old_bronze_records import find_old_records
 from cdc_assets.recovery.past_records import remove_past
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import MissingAddressError, NothingToRunError, SparkRunError, StoreError, TableFailuresError
+from cdc_assets.registry.errors import FailuresError, MissingAddressError, RefusalError, SparkRunError, StoreError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
@@ -212,7 +212,7 @@ def plan_source(
     With `find_old` the plan has the records of the change log that would go; to prove them reads their backup.
 
     Raises:
-        NothingToRunError: there is no table of such a name.
+        RefusalError: there is no table of such a name.
     """
     from spark.upkeep.table_maintenance import plan_table
 
@@ -227,8 +227,8 @@ def maintain_source(
 
     Raises:
         TableBusyError: somebody else maintains the source.
-        NothingToRunError: there is no table of such a name.
-        TableFailuresError: at the end, naming the tables that failed.
+        RefusalError: there is no table of such a name.
+        FailuresError: at the end, naming the tables that failed.
     """
     from spark.upkeep.table_maintenance import maintain
 
@@ -250,7 +250,7 @@ def maintain_source(
                 continue
             yield table, replace(done, given_up={**done.given_up, **left})
     if failures:
-        raise TableFailuresError("maintenance", failures)
+        raise FailuresError.of_tables("maintenance", failures)
 
 
 def _with_old_records(
@@ -273,7 +273,7 @@ def _chosen(lake: str, source: BaseSource, wanted: Sequence[str]) -> list[Mainta
     tables = tables_in_lake(lake, source)
     if unknown := sorted(set(wanted) - {table.name for table in tables}):
         there = ", ".join(table.name for table in tables) or "none yet"
-        raise NothingToRunError(f"{source.name} has no table {', '.join(unknown)} in {lake}; there are: {there}")
+        raise RefusalError(f"{source.name} has no table {', '.join(unknown)} in {lake}; there are: {there}")
     return [table for table in tables if not wanted or table.name in wanted]
 
 

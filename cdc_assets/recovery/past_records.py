@@ -18,7 +18,7 @@ from cdc_assets.recovery.restore_point import DAMAGED, RESTORED, AtOffsets, Rest
 from cdc_assets.recovery.restored_bronze import TableFiles, commit_tables, restore_bronze
 from cdc_assets.recovery.row_groups import Reached
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import RestoreError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
@@ -44,7 +44,7 @@ def bring_back(chain: Chain[BaseSource], table: Table, say: Say) -> RestoredTabl
     What is of epochs that the backup does not keep any more does not come back.
 
     Raises:
-        RestoreError: the backup is damaged there, naming the objects, or has other counts than bronze says went there.
+        RefusalError: the backup is damaged there, naming the objects, or has other counts than bronze says went there.
         StoreError: the store cannot be asked.
     """
     name, lake = names.table_name(table), names.past_lake(chain.platform.lake, chain.source, table)
@@ -52,7 +52,7 @@ def bring_back(chain: Chain[BaseSource], table: Table, say: Say) -> RestoredTabl
     if floor is None:
         return None
     if chain.source.backup is None:
-        raise RestoreError(
+        raise RefusalError(
             f"{chain.source.name} declares no backup, and the first records of {name} are in one: put backup: back"
         )
     with table_lock("past", chain.source.name, name, deadline=_BUSY_SECONDS):
@@ -71,11 +71,11 @@ def bring_back(chain: Chain[BaseSource], table: Table, say: Say) -> RestoredTabl
         if base is not None and floor.epoch < base.epoch and result.outcome != DAMAGED:
             result = _begin_behind(request, name, base)
     if result.outcome == DAMAGED:
-        raise RestoreError(
+        raise RefusalError(
             f"the first {quantity(kept, 'record')} of {name} do not come back, and nothing is changed: {'; '.join(result.damage)}"
         )
     if result.records != kept:
-        raise RestoreError(f"{name}: bronze gave {quantity(kept, 'record')} to the backup, and {result.records} come back")
+        raise RefusalError(f"{name}: bronze gave {quantity(kept, 'record')} to the backup, and {result.records} come back")
     return result
 
 
@@ -91,7 +91,7 @@ def bring_back_for_job(platform: Platform, error: BronzeExpiredError) -> bool:
     """Bring back what a job has asked for, so that it can be run again; False where the registry does not know the table.
 
     Raises:
-        RestoreError, StoreError: as bring_back.
+        RefusalError, StoreError: as bring_back.
     """
     for source in load_sources(settings.sources_folder()):
         for table in source.tables:

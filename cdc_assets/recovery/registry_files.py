@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from cdc_assets.backup.platform_log import newest_entry, registry_files_in_store
 from cdc_assets.clients.object_store import ObjectStore
-from cdc_assets.registry.errors import RegistryError, RestoreError
+from cdc_assets.registry.errors import RefusalError, RegistryError
 from cdc_assets.registry.field_types import SOURCE_NAME
 from cdc_assets.registry.loader import load_source
 
@@ -53,16 +53,16 @@ def read_registry_files(store: ObjectStore, sources: Sequence[str]) -> dict[str,
     """By source the text of its file, as it was at the last backup. Logins in addresses are hidden in it.
 
     Raises:
-        RestoreError: the backup has none of a source.
+        RefusalError: the backup has none of a source.
         BackupError, StoreError: it cannot be read.
     """
     files: dict[str, RegistryFile] = {}
     for source in sources:
         if not re.fullmatch(SOURCE_NAME, source):
-            raise RestoreError(f"{source!r} is no name of a source: those have letters, digits and _")
+            raise RefusalError(f"{source!r} is no name of a source: those have letters, digits and _")
         text, before = registry_files_in_store(store, source)
         if not text:
-            raise RestoreError(f"this backup has no registry file of source {source}; is the prefix the one of its `backup:`?")
+            raise RefusalError(f"this backup has no registry file of source {source}; is the prefix the one of its `backup:`?")
         files[source] = RegistryFile(text, newest_entry(source).authorship(store), before)
     return files
 
@@ -71,11 +71,11 @@ def write_registry_files(texts: dict[str, str], folder: Path) -> list[Path]:
     """A file for each source, in a folder that may not be there yet.
 
     Raises:
-        RestoreError: one of them is there; nothing is written.
+        RefusalError: one of them is there; nothing is written.
     """
     files = {folder / f"{source}.yaml": text for source, text in texts.items()}
     if there := [str(file) for file in files if file.exists()]:
-        raise RestoreError(f"{', '.join(there)}: there already, and not touched; name another folder by --into")
+        raise RefusalError(f"{', '.join(there)}: there already, and not touched; name another folder by --into")
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
         file.write_text(text, encoding="utf-8")

@@ -26,7 +26,7 @@ from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.operations.registry_reload import take_out
 from cdc_assets.recovery.source_traces import Trace, traces_of
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, DefinitionsError, RemovalError
+from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, RefusalError, ServiceError
 from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.loader import REMOVED, load_source, load_sources
 from cdc_assets.registry.source_declaration import BaseSource
@@ -60,13 +60,13 @@ class RemovalChoice:
         """From lists of words, each item one word or several with commas.
 
         Raises:
-            RemovalError: a word that there is not, or one that is in both lists.
+            RefusalError: a word that there is not, or one that is in both lists.
         """
         kept, deleted = _words(keep), _words(delete)
         if unknown := sorted((kept | deleted) - set(WORDS)):
-            raise RemovalError(f"{', '.join(unknown)}: a source has nothing of that name; it has: {', '.join(WORDS)}")
+            raise RefusalError(f"{', '.join(unknown)}: a source has nothing of that name; it has: {', '.join(WORDS)}")
         if both := sorted(kept & deleted):
-            raise RemovalError(f"{', '.join(both)}: --keep and --delete both name it")
+            raise RefusalError(f"{', '.join(both)}: --keep and --delete both name it")
         return cls(frozenset((set(GO) - kept) | deleted), kept, deleted)
 
 
@@ -106,7 +106,7 @@ def put_aside(found: DeclaredIn) -> DeclaredIn:
     declared.
 
     Raises:
-        RemovalError: the folder cannot be written.
+        RefusalError: the folder cannot be written.
     """
     if found.aside:
         return found
@@ -114,7 +114,7 @@ def put_aside(found: DeclaredIn) -> DeclaredIn:
     try:
         found.file.replace(aside)
     except OSError as error:
-        raise RemovalError(
+        raise RefusalError(
             f"{found.file} cannot be renamed ({error.strerror}): take it out of the registry where you keep it, and give "
             "--keep registry"
         ) from error
@@ -155,7 +155,7 @@ def remove_topics(chain: Chain[BaseSource]) -> list[str]:
     """On both clusters; but for what git declares (`topics_of_git`).
 
     Raises:
-        KafkaError: a cluster cannot be asked, or refuses.
+        ServiceError: a cluster cannot be asked, or refuses.
     """
     by_git = {names.topic(chain.source, table) for table in chain.source.tables} if chain.source.managed_by == "gitops" else set()
     core = [topic for topic in core_topics(chain.source) if topic not in by_git]
@@ -182,7 +182,7 @@ def _delete_topics(kafka: KafkaCluster, topics: list[str], cluster: str) -> list
     until = time.monotonic() + _TOPIC_DEADLINE_SECONDS
     while left := kafka.existing(there):
         if time.monotonic() > until:
-            raise RemovalError(f"topics {', '.join(sorted(left))} at {kafka.bootstrap} are deleted, but are still there")
+            raise RefusalError(f"topics {', '.join(sorted(left))} at {kafka.bootstrap} are deleted, but are still there")
         time.sleep(0.2)
     return [f"topic {topic} ({cluster})" for topic in there]
 
@@ -205,8 +205,8 @@ def remove_lake(chain: Chain[BaseSource]) -> list[str]:
     """All of the lake that is the source's, histories and quarantine with it; waits for the runs that hold a table.
 
     Raises:
-        RemovalError: a run holds a table for too long.
-        LakeStoreError: the store cannot be asked, or refuses.
+        RefusalError: a run holds a table for too long.
+        EndpointError: the store cannot be asked, or refuses.
     """
     folders = [open_folder(folder) for folder in lake_folders(chain.platform.lake, chain.source)]
     above_and_name = {folder.path: folder.path.rpartition("/")[::2] for folder in folders}
@@ -233,21 +233,21 @@ def _lease(path: str) -> Iterator[None]:
         with lend_to_task(path, seconds=_WAITS_SECONDS):
             yield
     except LeftToSparkError as error:
-        raise RemovalError(f"{error}; run it again") from error
+        raise RefusalError(f"{error}; run it again") from error
 
 
 def remove_backup(chain: Chain[BaseSource]) -> list[str]:
     """Every object of the source's tables, also of those that were taken out before.
 
     Raises:
-        RemovalError: the lake stays, and the backup alone has its first records.
+        RefusalError: the lake stays, and the backup alone has its first records.
         StoreError: the store cannot be asked, or refuses.
     """
     if chain.source.backup is None:
         return []
     bronze = chain.bronze_path
     if gone_to_backup := sum(floor.records for floor in bronze_floors(bronze).values()):
-        raise RemovalError(
+        raise RefusalError(
             f"{bronze} has given its first {quantity(gone_to_backup, 'record')} to the backup, which alone has them: the backup "
             "stays for as long as the lake does. Both go with --delete lake,backup"
         )
@@ -291,7 +291,7 @@ def remove_capture(chain: Chain[BaseSource]) -> list[str]:
     """The connector that reads the database, and the one beside it of an onboarding that was not ended.
 
     Raises:
-        RemovalError: Connect cannot be asked; names the words that go on without it.
+        RefusalError: Connect cannot be asked; names the words that go on without it.
     """
     gone = []
     for declared in _connectors_of(chain.source, "capture"):
@@ -304,7 +304,7 @@ def remove_mirror(chain: Chain[BaseSource], *, forget: bool) -> list[str]:
     """The connectors on the lake's cluster. `forget`: their offsets go, because the topics that they are of go too.
 
     Raises:
-        RemovalError: as `remove_capture`.
+        RefusalError: as `remove_capture`.
     """
     roles = ("mirror", "checkpoints", "heartbeats")
     return [
@@ -337,7 +337,7 @@ def _remove(platform: Platform, declared: DeclaredConnector, name: str, *, forge
     """The connector's name in a list; empty: it was not there.
 
     Raises:
-        RemovalError: the name is somebody else's connector, or git's.
+        RefusalError: the name is somebody else's connector, or git's.
     """
     away = (
         f"rename the file that declares {declared.source.name} to end in {REMOVED}, {COMMIT} then, and give this command again "
@@ -351,12 +351,12 @@ def _remove(platform: Platform, declared: DeclaredConnector, name: str, *, forge
         if config is None:
             return []
         if declared.source.managed_by == "gitops":
-            raise RemovalError(f"connector {name} at {connect.url} is managed_by: gitops, nothing was removed; {away}")
+            raise RefusalError(f"connector {name} at {connect.url} is managed_by: gitops, nothing was removed; {away}")
         running = config.get("connector.class", "")
         if running.rsplit(".", 1)[-1] != declared.config["connector.class"].rsplit(".", 1)[-1]:
-            raise RemovalError(f"connector {name} at {connect.url} runs {running}: it is not of this source, and is left alone")
+            raise RefusalError(f"connector {name} at {connect.url} runs {running}: it is not of this source, and is left alone")
         _delete(connect, name, forget=forget)
-    except RemovalError:
+    except RefusalError:
         raise
     except CdcAssetsError as error:
         raise _away(declared.source, error) from error
@@ -371,8 +371,8 @@ def _delete(connect: ConnectClient, name: str, *, forget: bool) -> None:
     connect.delete(name)
 
 
-def _away(source: BaseSource, error: CdcAssetsError) -> RemovalError:
-    return RemovalError(
+def _away(source: BaseSource, error: CdcAssetsError) -> RefusalError:
+    return RefusalError(
         f"the connectors of source {source.name} cannot be removed: {error}. Where their Kafka Connect is gone for good: "
         f"cdc remove {source.name} --keep connector,mirror"
     )
@@ -416,13 +416,13 @@ def remove_source(removal: Removal) -> None:
     """Take all away that is to go; may be repeated, also after a kill.
 
     Raises:
-        RemovalError: the connector is kept, and what it reads from is not.
+        RefusalError: the connector is kept, and what it reads from is not.
         CdcAssetsError: a service cannot be asked, or refuses; what is done stays done.
     """
     choice, source = removal.choice, removal.source
     needed = sorted({"slot", "publication"} & choice.gone) if _has_slot(source) else []
     if "connector" not in choice.gone and needed and (name := running_capture(Chain(removal.platform, source))):
-        raise RemovalError(f"connector {name} is to be kept, and reads from them: --keep connector,{','.join(needed)}")
+        raise RefusalError(f"connector {name} is to be kept, and reads from them: --keep connector,{','.join(needed)}")
     with only_one(source.name):
         for step in STEPS:
             if step.word in choice.gone:
@@ -450,7 +450,7 @@ def _at_source(word: str) -> Callable[[Removal], list[str]]:
                     removal.left.append(trace)
         except DatabaseError as error:
             keep = f"cdc remove {removal.source.name} --keep {','.join(AT_SOURCE)}"
-            raise RemovalError(f"{error}. Where that server is gone for good: {keep}") from error
+            raise RefusalError(f"{error}. Where that server is gone for good: {keep}") from error
         return gone
 
     return run
@@ -472,7 +472,7 @@ def _out_of_dagster(url: str, removal: Removal) -> list[str]:
     name = removal.source.name
     try:
         take_out(url, name, say=removal.say)
-    except DefinitionsError as error:
+    except ServiceError as error:
         removal.say(f"Dagster shows {name} until it has reloaded: {error}")
         return []
     return [f"assets, checks, jobs and sensors of {name} in Dagster at {url}"]

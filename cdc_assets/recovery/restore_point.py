@@ -18,7 +18,7 @@ from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.recovery.backed_up_table import BackedUpTable, find_backup
 from cdc_assets.recovery.cut_manifest import name_of_cut, read_cuts
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import RestoreError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.source_settings import Cuts
 from cdc_assets.registry.table_declaration import Table
@@ -141,7 +141,7 @@ def parse_restore_point(text: str | None) -> RestorePoint:
     """A time with its zone (`2026-11-25T18:00:00Z`; without one it is UTC), or a position; all without a text.
 
     Raises:
-        RestoreError: it is neither.
+        RefusalError: it is neither.
     """
     if text is None:
         return WholeBackup()
@@ -150,7 +150,7 @@ def parse_restore_point(text: str | None) -> RestorePoint:
     try:
         moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
-        raise RestoreError(
+        raise RefusalError(
             f"--to {text!r} is neither a time (2026-11-25T18:00:00Z) nor the name of a cut (cdc cut list) nor a position as "
             '_cdc_position of silver shows it (0000.…): cdc sql "SELECT max(_cdc_position) FROM silver.SOURCE.TABLE"'
         ) from None
@@ -235,14 +235,14 @@ def refuse_before_base(base: BackupBase | None, point: RestorePoint) -> None:
     """Refuse a time or a position that lies before what the backup keeps; nothing where it keeps all.
 
     Raises:
-        RestoreError: naming the earliest moment that a restore can end at.
+        RefusalError: naming the earliest moment that a restore can end at.
     """
     if base is None:
         return
     if isinstance(point, AtTime) and point.moment < datetime.fromisoformat(base.earliest):
-        raise RestoreError(before_base(base, f"--to {point.text}"))
+        raise RefusalError(before_base(base, f"--to {point.text}"))
     if isinstance(point, AtPosition) and not point.has_epoch(base.epoch):
-        raise RestoreError(before_base(base, f"--to {point.text}"))
+        raise RefusalError(before_base(base, f"--to {point.text}"))
 
 
 def before_base(base: BackupBase, what: str) -> str:
@@ -291,7 +291,7 @@ def restore_points(
     The table of cuts goes with its lake; the backup keeps what a restore needs of each cut (cdc_assets.backup.kept_cuts).
 
     Raises:
-        RestoreError: it is none of them; the backup has no such cut, ends before it, or begins behind it; the cut has no such
+        RefusalError: it is none of them; the backup has no such cut, ends before it, or begins behind it; the cut has no such
             table.
         BackupError, StoreError: the cut, or where the backup begins, cannot be read.
     """
@@ -303,7 +303,7 @@ def restore_points(
     cut_names = names_of_cuts(store, source.name)
     if to not in cut_names:
         newest = ", ".join(reversed(cut_names[-_SHOWN:])) or "none"
-        raise RestoreError(f"the backup of {source.name} has no cut {to}; its newest: {newest}")
+        raise RefusalError(f"the backup of {source.name} has no cut {to}; its newest: {newest}")
     cut = read_cut(store, source.name, to)
     listed: dict[str, BackedUpTable] = {} if found is None else found
     return {name: _point(store, cut, name, listed) for name in map(names.table_name, tables)}
@@ -312,16 +312,16 @@ def restore_points(
 def _point(store: ObjectStore, cut: KeptCut, table: str, listed: dict[str, BackedUpTable]) -> RestorePoint:
     cut_entry = cut.tables.get(table)
     if cut_entry is None:
-        raise RestoreError(f"cut {cut.cut} has no table {table}: it was declared later; name the others: {', '.join(cut.tables)}")
+        raise RefusalError(f"cut {cut.cut} has no table {table}: it was declared later; name the others: {', '.join(cut.tables)}")
     if not cut_entry:
         return AtOffsets(-1, {})
     if len(cut_entry) > 1:
-        raise RestoreError(f"cut {cut.cut} has {table} of several topics, {', '.join(cut_entry)}: restore to a time instead")
+        raise RefusalError(f"cut {cut.cut} has {table} of several topics, {', '.join(cut_entry)}: restore to a time instead")
     (state,) = cut_entry.values()
     ends = {int(partition): end for partition, end in state["ends"].items()}
     listed[table] = find_backup(store, cut.source, table)
     if (base := listed[table].base) is not None and state["epoch"] < base.epoch:
-        raise RestoreError(before_base(base, f"cut {cut.cut}"))
+        raise RefusalError(before_base(base, f"cut {cut.cut}"))
     if not listed[table].holds(state["epoch"], ends, state["records"]):
-        raise RestoreError(f"the backup of {cut.source}/{table} ends before cut {cut.cut}: name an older one, or run the backup")
+        raise RefusalError(f"the backup of {cut.source}/{table} ends before cut {cut.cut}: name an older one, or run the backup")
     return AtOffsets(state["epoch"], ends)

@@ -18,7 +18,7 @@ from cdc_assets.recovery.backed_up_table import BackedUpTable, drop_unfinished, 
 from cdc_assets.recovery.restore_point import DAMAGED, EMPTY, RESTORED, THERE, RestoredTable, RestorePoint, RestoreRequest, Say
 from cdc_assets.recovery.row_groups import GroupReader, Reached, row_groups
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import RestoreError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import LeftToSparkError, other_format, quantity
 from spark.table.commit_metadata import fold
@@ -85,7 +85,7 @@ class KeptGroups:
         except (FileNotFoundError, ValueError):
             return None
         if refusal := other_format(f"{self.folder.path}/{_NOTES}/{name}", "a note of a restore", note.get("cdc_assets"), _FORMAT):
-            raise RestoreError(refusal)
+            raise RefusalError(refusal)
         return note
 
     def _write(self, name: str, note: dict[str, Any]) -> None:
@@ -120,7 +120,7 @@ def commit_tables(request: RestoreRequest, ready: Sequence[TableFiles]) -> None:
     """One commit for all tables. It says the state of each, and no share: to backup and ledger no record of these is new.
 
     Raises:
-        RestoreError: somebody else has written bronze meanwhile.
+        RefusalError: somebody else has written bronze meanwhile.
     """
     if not ready:
         return
@@ -131,7 +131,7 @@ def commit_tables(request: RestoreRequest, ready: Sequence[TableFiles]) -> None:
     try:
         _commit(request, ready, files)
     except LeftToSparkError as error:
-        raise RestoreError(f"{request.path} is not restored yet: {error}; run the same command again, it goes on") from error
+        raise RefusalError(f"{request.path} is not restored yet: {error}; run the same command again, it goes on") from error
     kept.forget({table_files.backup.table for table_files in ready}, {file["path"] for file in files})
 
 
@@ -143,11 +143,11 @@ def _commit(request: RestoreRequest, ready: Sequence[TableFiles], files: Sequenc
     with lend_to_task(request.path):
         committed = bronze_committed(request.path) or fold([])
         if committed.version >= 0 and not committed.topics:
-            raise RestoreError(
+            raise RefusalError(
                 f"{request.path} is a table of somebody else; nothing is changed. Name another lake: --into FOLDER"
             )
         if taken := sorted(table_files.backup.table for table_files in ready if committed.of_table(table_files.backup.table)):
-            raise RestoreError(
+            raise RefusalError(
                 f"{request.path} has records of {', '.join(taken)} since a moment ago: a run of {request.source.name} reads its "
                 "topics. Stop its sensor, move that folder away, and run the same command again"
             )
@@ -163,7 +163,7 @@ def plan_bronze(request: RestoreRequest) -> list[RestoredTable]:
     """What a restore would find now: one listing per table, and its manifests. No object is read, and nothing is written.
 
     Raises:
-        RestoreError: bronze holds records of a table already.
+        RefusalError: bronze holds records of a table already.
         StoreError: the store cannot be asked.
     """
     return [_there(request, table) or _outlook(request, find_backup_of(request, table)) for table in request.tables]
@@ -180,7 +180,7 @@ def restore_bronze(request: RestoreRequest, say: Say) -> list[RestoredTable]:
     file. The next ordinary append goes on behind the restored offsets, because it reads them from the commit as from any other.
 
     Raises:
-        RestoreError: bronze holds records of a table already, or others write it at the same time.
+        RefusalError: bronze holds records of a table already, or others write it at the same time.
         StoreError: the store cannot be asked; the next call goes on.
     """
     with table_lock(layer_of_lake("restore", request.lake), request.source.name, "all", deadline=_BUSY_SECONDS):
@@ -214,7 +214,7 @@ def _there(request: RestoreRequest, table: Table) -> RestoredTable | None:
     noted = KeptGroups(request.path).state_of(name, request.point_note(name))
     if noted is not None and _has_all_of(state, noted):
         return RestoredTable(name, THERE).with_state(state)
-    raise RestoreError(
+    raise RefusalError(
         f"{request.path} holds {quantity(state.all_records, 'record')} of {name} already, up to {state.positions}; nothing is "
         f"changed. Beside it: cdc restore {request.source.name} {name} --into FOLDER. In its place: stop the source's runs and "
         f"move {request.path} away first (docs/how-to/restore.md)"

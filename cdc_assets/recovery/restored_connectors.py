@@ -35,7 +35,7 @@ from cdc_assets.recovery.kept_log import KeptLog, find_kept_log
 from cdc_assets.recovery.lost_topics import mirror_offsets_of
 from cdc_assets.recovery.restore_point import Say
 from cdc_assets.recovery.topic_plan import backup_store
-from cdc_assets.registry.errors import RestoreError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 
@@ -66,11 +66,11 @@ def plan_connectors(chain: Chain[BaseSource]) -> list[ConnectorPlan]:
     """In the order in which they are created; nothing is changed.
 
     Raises:
-        RestoreError: the backup has nothing of them, or capture can neither go on nor begin a new epoch.
+        RefusalError: the backup has nothing of them, or capture can neither go on nor begin a new epoch.
     """
     newest = newest_state(backup_store(chain), chain.source.name)
     if newest is None:
-        raise RestoreError(
+        raise RefusalError(
             f"the backup of source {chain.source.name} has no connectors: no entry of its platform log is there; "
             f"cdc apply {chain.source.name} begins anew, with every table read"
         )
@@ -149,7 +149,7 @@ def _server_of(kept: PlatformState) -> Known | None:
 
 def _plan_epoch(source: CapturedSource, declared: DeclaredConnector, reason: str) -> ConnectorPlan:
     if capture_of(source).incarnation is None:
-        raise RestoreError(
+        raise RefusalError(
             f"source {source.name}: {reason}, and no new epoch is opened for kind {source.database.kind}; "
             f"cdc apply {source.name} begins anew, with every table read: rows that were deleted meanwhile stay in silver"
         )

@@ -21,7 +21,7 @@ from cdc_assets.recovery.column_history import begin_history, begin_silver
 from cdc_assets.recovery.restore_point import RESTORED, THERE, RestoredTable, RestoreRequest, Say, restore_points
 from cdc_assets.recovery.restored_bronze import restore_bronze
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import NothingToRunError, RestoreError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
@@ -37,28 +37,28 @@ def check_keys(platform: Platform, request: RestoreRequest, say: Say) -> None:
     """Before an hour of bronze: they are keys of the table.
 
     Raises:
-        RestoreError: they are not, or it has none, or several tables are asked for.
+        RefusalError: they are not, or it has none, or several tables are asked for.
         DatabaseError: the source does not tell its columns.
     """
-    from spark.errors import ReplayError
+    from spark.errors import JobRefusedError
     from spark.upkeep.chosen_keys import check_wanted
 
     options = request.keys.options
     if len(request.tables) != 1:
-        raise RestoreError(f"{options} are of one table: name it")
+        raise RefusalError(f"{options} are of one table: name it")
     (spec, _) = _specs(platform, request, say)
     if not spec.keys:
-        raise RestoreError(f"table {spec.table} has no key: restore all of it, without {options}")
+        raise RefusalError(f"table {spec.table} has no key: restore all of it, without {options}")
 
     def reason_against(session: SparkSession, asked: SilverSpec) -> str:
         try:
             check_wanted(session, asked, request.keys)
-        except ReplayError as error:
+        except JobRefusedError as error:
             return str(error)
         return ""
 
     if wrong := platform.spark().run(reason_against, spec):
-        raise RestoreError(f"{options}: {wrong}")
+        raise RefusalError(f"{options}: {wrong}")
 
 
 def keep_chosen(platform: Platform, request: RestoreRequest, say: Say) -> int:
@@ -81,7 +81,7 @@ def _specs(platform: Platform, request: RestoreRequest, say: Say) -> tuple[Silve
     (table,) = request.tables
     catalogue = catalogue_or_last_known(Chain(platform, request.source), [table], say)
     if table.id not in catalogue:
-        raise RestoreError(
+        raise RefusalError(
             f"{request.source.name} does not tell the columns of {names.table_name(table)}: its keys are not known"
         )
     spec = silver_spec(request.lake, request.source, table, catalogue[table.id])
@@ -92,11 +92,11 @@ def tables_of(source: BaseSource, wanted: Sequence[str]) -> list[Table]:
     """The declared tables of these short names; all without.
 
     Raises:
-        NothingToRunError: the source declares no such table.
+        RefusalError: the source declares no such table.
     """
     there = {names.table_name(table): table for table in source.tables}
     if unknown := sorted(set(wanted) - set(there)):
-        raise NothingToRunError(f"{source.name} declares no table {', '.join(unknown)}; there are: {', '.join(there)}")
+        raise RefusalError(f"{source.name} declares no table {', '.join(unknown)}; there are: {', '.join(there)}")
     return [table for name, table in there.items() if not wanted or name in wanted]
 
 
@@ -104,9 +104,9 @@ def restore_source(platform: Platform, request: RestoreRequest, say: Say) -> lis
     """Bronze, silver and histories of the tables that are whole; what is there already is not made again.
 
     Raises:
-        RestoreError, StoreError: as restore_bronze.
+        RefusalError, StoreError: as restore_bronze.
         DatabaseError: the source does not tell its columns; bronze is restored, and the same call goes on from there.
-        TableFailuresError: some tables could not be folded.
+        FailuresError: some tables could not be folded.
     """
     if request.keys:
         check_keys(platform, request, say)
@@ -174,12 +174,12 @@ def make_request(chain: Chain[BaseSource], wish: RestoreWish) -> RestoreRequest:
     """Listings at most are read for it.
 
     Raises:
-        NothingToRunError: the source declares no such table.
-        RestoreError: there is no backup, no such point, or what is wished does not go together.
+        RefusalError: the source declares no such table.
+        RefusalError: there is no backup, no such point, or what is wished does not go together.
         BackupError, StoreError: a cut cannot be read.
     """
     if chain.source.backup is None:
-        raise RestoreError(
+        raise RefusalError(
             f"source {chain.source.name} declares no backup: there is nothing to restore it from (backup: in its file)"
         )
     _check_wanted(wish)
@@ -201,12 +201,12 @@ def make_request(chain: Chain[BaseSource], wish: RestoreWish) -> RestoreRequest:
 def _check_wanted(wish: RestoreWish) -> None:
     keys = wish.keys
     if keys and (wish.into is None or len(wish.tables) != 1):
-        raise RestoreError(
+        raise RefusalError(
             "keys are of one table beside the lake: cdc restore SOURCE TABLE --into FOLDER --keys KEY, or with --from-key KEY "
             "--to-key KEY in place of --keys"
         )
     if keys.single and keys.is_range:
-        raise RestoreError(
+        raise RefusalError(
             "give single keys (--keys) or a range of them (--from-key, --to-key), not both; name another --into for each"
         )
 
@@ -216,5 +216,5 @@ def _lake(platform: Platform, into: str | None) -> str:
         return platform.lake
     lake = settings.check_lake(into if "://" in into else str(Path(into).absolute()))
     if lake == platform.lake:
-        raise RestoreError(f"--into {into} is the lake itself: without --into its tables are restored where there are none")
+        raise RefusalError(f"--into {into} is the lake itself: without --into its tables are restored where there are none")
     return lake

@@ -17,7 +17,7 @@ from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.recovery.backed_up_table import READERS, BackedUpTable
 from cdc_assets.recovery.restore_point import RestorePoint
 from cdc_assets.recovery.stored_rows import parse_rows, read_object
-from cdc_assets.registry.errors import DamagedObjectError
+from cdc_assets.registry.errors import BackupError
 from spark.errors import quantity
 from spark.table.topic_commits import CommittedTopic, TopicCommit
 
@@ -130,9 +130,11 @@ class GroupReader:
     def _rows(self, plan: BatchPlan, item: ManifestObject) -> pa.Table | str:
         try:
             if item.key in self.broken:
-                raise DamagedObjectError(item.key, self.broken[item.key])
+                raise BackupError.of_object(item.key, self.broken[item.key])
             return _of_plan(parse_rows(read_object(self.store, item), item, plan.layout.values), plan)
-        except DamagedObjectError as error:
+        except BackupError as error:
+            if not error.damaged:
+                raise
             records_held = f"{quantity(item.records, 'record')}, offsets {item.min_offset} to {item.max_offset}"
             return f"{error} ({records_held} of partition {item.partition})"
 

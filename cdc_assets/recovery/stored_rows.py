@@ -13,7 +13,7 @@ from typing import Any
 from cdc_assets.backup.manifest import ManifestObject
 from cdc_assets.backup.object_layout import Values
 from cdc_assets.clients.object_store import ObjectStore
-from cdc_assets.registry.errors import DamagedObjectError, StoreError
+from cdc_assets.registry.errors import BackupError, StoreError
 from spark.errors import quantity
 
 _NEWLINE, _END = ord("\n"), ord("}")
@@ -24,7 +24,7 @@ def json_values(lines: bytes, sizes: Any, item: ManifestObject) -> Any:
     """An Arrow array of bytes: of the rows that have a size (null: none).
 
     Raises:
-        DamagedObjectError: there is no value of that size in its line.
+        BackupError: there is no value of that size in its line.
     """
     import numpy as np
     import pyarrow as pa
@@ -33,7 +33,7 @@ def json_values(lines: bytes, sizes: Any, item: ManifestObject) -> Any:
     read = np.frombuffer(lines, np.uint8)
     newlines = np.flatnonzero(read == _NEWLINE)
     if len(newlines) != len(sizes) or not lines.endswith(b"\n"):
-        raise DamagedObjectError(item.key, "holds lines that are no record each")
+        raise BackupError.of_object(item.key, "holds lines that are no record each")
     has_value = pc.is_valid(sizes).to_numpy(zero_copy_only=False)
     length = pc.fill_null(sizes, 0).to_numpy()
     ends = newlines - 1
@@ -42,10 +42,10 @@ def json_values(lines: bytes, sizes: Any, item: ManifestObject) -> Any:
     with_value = np.flatnonzero(has_value)
     name_at = starts[with_value] - len(_NAME)
     if np.any(length[with_value] < 2) or np.any(name_at < begins[with_value]) or np.any(read[ends[with_value]] != _END):
-        raise DamagedObjectError(item.key, "holds a value of another size than its line says")
+        raise BackupError.of_object(item.key, "holds a value of another size than its line says")
     for index, byte in enumerate(_NAME):
         if np.any(read[name_at + index] != byte):
-            raise DamagedObjectError(item.key, "holds a value of another size than its line says")
+            raise BackupError.of_object(item.key, "holds a value of another size than its line says")
     # What lies between two values is a row as well, of which nobody asks.
     bounds = np.empty(2 * len(starts) + 1, np.int64)
     bounds[0], bounds[1::2], bounds[2::2] = 0, np.maximum(starts, begins), ends
@@ -64,17 +64,19 @@ def read_object(store: ObjectStore, item: ManifestObject) -> bytes:
     """The object's lines, as its manifest says them.
 
     Raises:
-        DamagedObjectError: it is gone, or another one.
+        BackupError: it is gone, or another one.
     """
     try:
         data = store.get(item.key)
     except StoreError as error:
-        raise DamagedObjectError(item.key, f"cannot be read: {error}") from error
+        raise BackupError.of_object(item.key, f"cannot be read: {error}") from error
     if len(data) != item.size:
-        raise DamagedObjectError(item.key, f"has {quantity(len(data), 'byte')}, its manifest says {item.size}")
+        raise BackupError.of_object(item.key, f"has {quantity(len(data), 'byte')}, its manifest says {item.size}")
     digest = hashlib.sha256(data).hexdigest()
     if digest != item.sha256:
-        raise DamagedObjectError(item.key, f"has another content than its manifest says: sha256 {digest}, expected {item.sha256}")
+        raise BackupError.of_object(
+            item.key, f"has another content than its manifest says: sha256 {digest}, expected {item.sha256}"
+        )
     return unpack(data, item.key)
 
 
@@ -84,7 +86,7 @@ def unpack(data: bytes, key: str, *, most: int = MOST_UNPACKED) -> bytes:
     What it unpacks to is bounded, so that an object that is none of ours cannot fill the memory.
 
     Raises:
-        DamagedObjectError: it is none, or larger than `most` bytes.
+        BackupError: it is none, or larger than `most` bytes.
     """
     unpacker, rest, size = zlib.decompressobj(wbits=_GZIP), data, 0
     pieces: list[bytes] = []
@@ -94,14 +96,14 @@ def unpack(data: bytes, key: str, *, most: int = MOST_UNPACKED) -> bytes:
             rest = unpacker.unconsumed_tail
             size += len(piece)
             if size > most:
-                raise DamagedObjectError(key, f"unpacks to more than {most >> 20} MiB")
+                raise BackupError.of_object(key, f"unpacks to more than {most >> 20} MiB")
             if not piece and not rest:
-                raise DamagedObjectError(key, "is cut short")
+                raise BackupError.of_object(key, "is cut short")
             pieces.append(piece)
     except zlib.error as error:
-        raise DamagedObjectError(key, f"is no gzip: {error}") from error
+        raise BackupError.of_object(key, f"is no gzip: {error}") from error
     if unpacker.unused_data:
-        raise DamagedObjectError(key, f"has {quantity(len(unpacker.unused_data), 'byte')} behind its end")
+        raise BackupError.of_object(key, f"has {quantity(len(unpacker.unused_data), 'byte')} behind its end")
     return b"".join(pieces)
 
 
@@ -109,7 +111,7 @@ def parse_rows(lines: bytes, item: ManifestObject, values: Values) -> Any:
     """The lines as an Arrow table: bronze's columns but `table`, `topic` and `epoch`; `values` is the form that their plan names.
 
     Raises:
-        DamagedObjectError: they are not the records that the manifest names.
+        BackupError: they are not the records that the manifest names.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -122,11 +124,11 @@ def parse_rows(lines: bytes, item: ManifestObject, values: Values) -> Any:
             parse_options=pj.ParseOptions(explicit_schema=_schema(values), unexpected_field_behavior="ignore"),
         )
     except pa.ArrowInvalid as error:
-        raise DamagedObjectError(item.key, f"holds a line that is no record: {error}") from error
+        raise BackupError.of_object(item.key, f"holds a line that is no record: {error}") from error
     offsets = pc.min_max(rows["offset"]).as_py()
     facts = (rows.num_rows, offsets["min"], offsets["max"], rows["partition"].unique().to_pylist())
     if facts != (item.records, item.min_offset, item.max_offset, [item.partition]):
-        raise DamagedObjectError(
+        raise BackupError.of_object(
             item.key,
             f"holds {quantity(facts[0], 'record')}, offsets {facts[1]} to {facts[2]} (partitions: {facts[3]}); its manifest says "
             f"{item.records}, {item.min_offset} to {item.max_offset} of {item.partition}",

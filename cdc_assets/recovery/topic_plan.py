@@ -25,7 +25,7 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.recovery.stored_rows import parse_rows, read_object
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.durable_file import read_json
-from cdc_assets.registry.errors import RestoreError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 
@@ -57,7 +57,7 @@ class KeptTopic:
         """Batch by batch, those of a partition in their order.
 
         Raises:
-            DamagedObjectError: an object is not what its manifest says.
+            BackupError: an object is not what its manifest says.
         """
         for number in range(len(self.manifests)):
             yield from _records(self.store, self._objects_of(number), self.manifests[number].plan.layout.values)
@@ -66,7 +66,7 @@ class KeptTopic:
         """Read every object once, so that nothing is begun that cannot be ended.
 
         Raises:
-            DamagedObjectError: one is not what its manifest says.
+            BackupError: one is not what its manifest says.
         """
         with ThreadPoolExecutor(_READERS) as pool:
             for number in range(len(self.manifests)):
@@ -167,10 +167,10 @@ def backup_store(chain: Chain[BaseSource]) -> ObjectStore:
     """The source's.
 
     Raises:
-        RestoreError: it declares none.
+        RefusalError: it declares none.
     """
     if chain.source.backup is None:
-        raise RestoreError(f"source {chain.source.name} declares no backup: there is nothing to restore from")
+        raise RefusalError(f"source {chain.source.name} declares no backup: there is nothing to restore from")
     store: ObjectStore = chain.platform.store(chain.source.backup.store)
     return store
 
@@ -179,7 +179,7 @@ def plan_topics(chain: Chain[BaseSource]) -> list[TopicPlan]:
     """Those of the core first: the lake's copies go on behind them.
 
     Raises:
-        RestoreError: the source has no backup, or a topic that is not ours to remove stands in the way.
+        RefusalError: the source has no backup, or a topic that is not ours to remove stands in the way.
     """
     store = backup_store(chain)
     newest = newest_state(store, chain.source.name)
@@ -235,7 +235,7 @@ def _lake_plans(
         why = _why_free(chain.source, state)
         if not why and state is not None:
             if not names.is_mirrored(chain.source):
-                raise RestoreError(
+                raise RefusalError(
                     f"topic {topic} is another one (id {state.topic_id}) than bronze has read ({expected}), and holds records of "
                     "others: nothing was changed; empty it or delete it first, if they are not wanted"
                 )

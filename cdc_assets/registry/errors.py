@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
 from cdc_assets.registry.display_text import Complaint, common_causes
 from spark.errors import SparkJobError, quantity
@@ -19,8 +20,12 @@ class CdcAssetsError(Exception):
     """Root of every error that this package raises on purpose."""
 
 
-ON_PURPOSE = (CdcAssetsError, SparkJobError)
-"""What ends a piece of work with one clear line, wherever it was raised."""
+class RefusalError(CdcAssetsError):
+    """What was asked for is refused, or stops before its end; the text says what is done, and what has to be done first."""
+
+
+class SettingError(CdcAssetsError):
+    """A variable, a file that it names, or a library that it needs is not as it must be: somebody has to change it."""
 
 
 class MissingAddressError(CdcAssetsError):
@@ -33,10 +38,6 @@ class MissingAddressError(CdcAssetsError):
         self.name = name
 
 
-class LakeAddressError(CdcAssetsError):
-    """CDC_LAKE names no place that a lake can lie in."""
-
-
 class MissingSecretError(CdcAssetsError):
     """A secret that the registry refers to cannot be found."""
 
@@ -45,140 +46,67 @@ class MissingSecretError(CdcAssetsError):
         self.name = name
 
 
-class UserDefinitionsError(CdcAssetsError):
-    """What CDC_DEFINITIONS names cannot be loaded, or does not fit beside the chains."""
+class ServiceError(CdcAssetsError):
+    """Connect, Kafka, Dagster, a schema registry, a channel or a collector does not answer in time, or refuses; or git owns it.
 
-    def __init__(self, named: str, reason: Exception) -> None:
-        text = (str(reason).strip().splitlines() or ["no reason given"])[0]
-        super().__init__(
-            f"CDC_DEFINITIONS={named} is not loaded: {type(reason).__name__}: {text}; mend it, then: ./cdc up; "
-            "without it: CDC_DEFINITIONS= ./cdc up"
-        )
+    `how` is `silent` where it may answer in a moment, and `exists` where it has what was to be created. `topic` is the one topic
+    that a login may not read; those beside it may be read.
+    """
 
+    def __init__(self, message: str, *, how: Literal["refused", "silent", "exists"] = "refused", topic: str = "") -> None:
+        super().__init__(message)
+        self.how, self.topic = how, topic
 
-class NothingToRunError(CdcAssetsError):
-    """A job's spec is asked for, and there is nothing for the job to do."""
-
-
-class LeftToSparkViewError(CdcAssetsError):
-    """What is new of a table is folded by Spark only, so that only Spark's view shows the table as it is now."""
-
-    def __init__(self, table: str, reason: str) -> None:
-        self.reason = reason
-        super().__init__(f"{table}: only Spark shows it as it is now: {reason}; docs/how-to/read-now.md#spark")
-
-
-class LakeSqlError(CdcAssetsError):
-    """A statement of `cdc sql` is no question, names a table that there is not, or is refused by the engine."""
-
-
-class AlertsError(CdcAssetsError):
-    """The channels of CDC_ALERTS cannot be read, or one does not take a message."""
-
-
-class TracesError(CdcAssetsError):
-    """An OpenTelemetry collector does not take what is sent."""
-
-
-class RunsKeptError(CdcAssetsError):
-    """CDC_RUNS_KEPT is no number of days."""
-
-
-class MetricsError(CdcAssetsError):
-    """The figures cannot be served."""
-
-
-class ConnectError(CdcAssetsError):
-    """Kafka Connect refused, failed, or did not answer within the deadline."""
-
-
-class ConnectorExistsError(ConnectError):
-    """A connector is to be created, and Connect has one of that name."""
-
-
-class ConnectorFailedError(ConnectError):
-    """A connector, or one of its tasks, is FAILED; carries the first line of each trace."""
-
-
-class OwnerError(ConnectError):
-    """A connector or a topic is not ours to write: its source is declared to be managed from git."""
-
-
-class OffsetsRemainError(ConnectError):
-    """A connector is created again under a name whose offsets Connect has kept; somebody has to say whether they hold."""
-
-
-class KafkaError(CdcAssetsError):
-    """A Kafka cluster refused, failed, or did not answer within the deadline."""
-
-
-class TopicDeniedError(KafkaError):
-    """The login may not read one `topic` of those that were asked for; the others may be read."""
-
-    def __init__(self, topic: str, place: str) -> None:
-        self.topic = topic
+    @classmethod
+    def of_topic(cls, topic: str, place: str) -> ServiceError:
+        """The login may not read this topic of those that were asked for."""
         way = "allow its login to read there (docs/how-to/kafka-login.md)"
-        super().__init__(f"topic {topic} at {place} may not be read: {way}")
+        return cls(f"topic {topic} at {place} may not be read: {way}", topic=topic)
 
 
 class DatabaseError(CdcAssetsError):
-    """A source database cannot be reached, or refused what we asked of it."""
+    """A source database cannot be reached, or refused what we asked of it.
+
+    `install` is the command that brings the driver of its kind, where that is what is missing.
+    """
+
+    def __init__(self, message: str, *, install: str = "") -> None:
+        super().__init__(f"{message}: {install}" if install else message)
+        self.message, self.install = message, install
+
+    @classmethod
+    def without_driver(cls, kind: str, package: str, install: str = "uv sync --inexact --only-group databases") -> DatabaseError:
+        """The package that a kind of database is asked through is not installed."""
+        return cls(f"{kind} is asked through {package}, which is not installed", install=install)
 
 
 class CutRefusedError(DatabaseError):
     """A server gives no exact moment of its log to us. Its rows can be compared in two steps."""
 
 
-class PreflightError(CdcAssetsError):
-    """A source does not have what its connector cannot do without."""
-
-
-class DriverMissingError(DatabaseError):
-    """The package that a kind of database is asked through is not installed; `what` says so, `install` is the command."""
-
-    def __init__(self, kind: str, package: str, install: str = "uv sync --inexact --only-group databases") -> None:
-        self.what, self.install = f"{kind} is asked through {package}, which is not installed", install
-        super().__init__(f"{self.what}: {install}")
-
-
-class HistoryWithoutKeyError(CdcAssetsError):
-    """A table without key is declared with a history."""
-
-
-class TableFailuresError(CdcAssetsError):
-    """Some tables of a run failed; the others are committed and recorded."""
-
-    def __init__(self, layer: str, failures: dict[str, str]) -> None:
-        complaints = [Complaint(table, table.rpartition("/")[2], reason) for table, reason in sorted(failures.items())]
-        lines = "\n".join(
-            f"  {', '.join(complaint.place for complaint in same)}: {same[0].text}" for same in common_causes(complaints)
-        )
-        super().__init__(f"{layer}: {quantity(len(failures), 'table')} failed, all others are done:\n{lines}")
-        self.failures = failures
-
-
-class TableBusyError(CdcAssetsError):
-    """Another run holds the table."""
-
-
-class CutError(CdcAssetsError):
-    """A cut of a source cannot be made now, is not there, or names what the lake does not have any more."""
-
-
 class SparkRunError(CdcAssetsError):
     """A Spark job failed, or Spark Connect cannot be reached."""
 
 
-class CaughtUpTimeoutError(CdcAssetsError):
-    """The chain did not reach a log position in time."""
+class FailuresError(CdcAssetsError):
+    """Some tables, or some steps, of a run failed; the others are done. `failures` says of each why."""
+
+    def __init__(self, message: str, failures: Mapping[str, str] = MappingProxyType({})) -> None:
+        super().__init__(message)
+        self.failures = dict(failures)
+
+    @classmethod
+    def of_tables(cls, layer: str, failures: Mapping[str, str]) -> FailuresError:
+        """Of tables of one layer; those with one cause share a line."""
+        complaints = [Complaint(table, table.rpartition("/")[2], reason) for table, reason in sorted(failures.items())]
+        lines = "\n".join(
+            f"  {', '.join(complaint.place for complaint in same)}: {same[0].text}" for same in common_causes(complaints)
+        )
+        return cls(f"{layer}: {quantity(len(failures), 'table')} failed, all others are done:\n{lines}", failures)
 
 
-class NoPlaceError(CdcAssetsError):
-    """No place of a source's log can be named, so nobody can say what the lake has."""
-
-    def __init__(self, source: str, reason: str) -> None:
-        super().__init__(f"{source}: nothing was waited for, since no place of its log has a name: {reason}")
-        self.reason = reason
+class TableBusyError(CdcAssetsError):
+    """Another run works on the table: it is tried again later, or left to that run."""
 
 
 class TopicGapError(CdcAssetsError):
@@ -190,69 +118,20 @@ class StoreError(CdcAssetsError):
 
 
 class BackupError(CdcAssetsError):
-    """A backup cannot go on from what is in the store."""
+    """A backup cannot go on from what is in the store. `damaged` is the key of an object that is not what its manifest says."""
+
+    def __init__(self, message: str, *, damaged: str = "") -> None:
+        super().__init__(message)
+        self.damaged = damaged
+
+    @classmethod
+    def of_object(cls, key: str, reason: str) -> BackupError:
+        """One object is damaged, for this reason."""
+        return cls(f"{key} {reason}", damaged=key)
 
 
-class DamagedObjectError(BackupError):
-    """An object of a backup is not what its manifest says."""
-
-    def __init__(self, key: str, reason: str) -> None:
-        super().__init__(f"{key} {reason}")
-        self.key = key
-
-
-class RestoreError(CdcAssetsError):
-    """A restore cannot be done as it is asked for; nothing that was there is touched."""
-
-
-class SubjectsError(CdcAssetsError):
-    """A schema registry does not answer, or takes a schema otherwise than asked."""
-
-
-class OnboardingError(CdcAssetsError):
-    """Tables cannot be taken into (or out of) a running connector, or a step of it did not come to its end."""
-
-
-class DefinitionsError(CdcAssetsError):
-    """The running Dagster does not have what the registry declares, or cannot be asked."""
-
-
-class LedgerEmptyError(CdcAssetsError):
-    """A table has no ledger yet."""
-
-    def __init__(self, table: str) -> None:
-        super().__init__(f"nothing of {table} is counted yet: cdc ledger {table} --count")
-
-
-class PlotsMissingError(CdcAssetsError):
-    """A picture was asked for, and matplotlib is not installed."""
-
-    def __init__(self) -> None:
-        super().__init__("plots need matplotlib, which is not installed: ./cdc up installs it, or pip install matplotlib")
-
-
-class AdoptionError(CdcAssetsError):
-    """A running connector cannot be taken over as it is; nothing was written."""
-
-
-class RenderError(CdcAssetsError):
-    """Manifests cannot be made from the registry and the deployment, or would overwrite what is not ours."""
-
-
-class MirrorError(CdcAssetsError):
-    """A mirror has lost records, or cannot be repaired the way that was asked for."""
-
-
-class IncarnationError(CdcAssetsError):
-    """A source's server was restored, or is another one, and its connector must not go on from its offset."""
-
-
-class RemovalError(CdcAssetsError):
-    """A source cannot be removed as it was asked for, or a part of it did not go."""
-
-
-class BenchError(CdcAssetsError):
-    """`cdc bench` cannot measure, or what it measured made wrong rows."""
+ON_PURPOSE = (CdcAssetsError, SparkJobError)
+"""What ends a piece of work with one clear line, wherever it was raised."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pydantic import Field, field_validator, model_validator
 from cdc_assets.registry import settings
 from cdc_assets.registry.field_types import Declared
 from cdc_assets.registry.references import EnvRef, SecretRef
-from spark.errors import SchemaRegistryError
+from spark.errors import EndpointError
 from spark.events.avro_schemas import without_login
 from spark.values.handling_modes import Modes
 
@@ -106,12 +106,12 @@ class SchemaRegistry(Declared):
 
         Raises:
             MissingAddressError: its variable is not set.
-            SchemaRegistryError: it is no address.
+            EndpointError: it is no address.
         """
         try:
             return _without_login(settings.resolve(self.url))
         except ValueError as error:
-            raise SchemaRegistryError(str(error)) from error
+            raise EndpointError(str(error)) from error
 
     @property
     def address(self) -> str:
@@ -119,7 +119,7 @@ class SchemaRegistry(Declared):
 
         Raises:
             MissingAddressError, MissingSecretError: a reference leads nowhere.
-            SchemaRegistryError: it is no address.
+            EndpointError: it is no address.
         """
         if self.user is None or self.password is None:
             _ = self.place
@@ -134,7 +134,7 @@ def _without_login(url: str) -> str:
         raise ValueError("schema registry: its address is http://… or https://…")
     try:
         return without_login(url)[0]
-    except SchemaRegistryError as error:
+    except EndpointError as error:
         raise ValueError(str(error)) from error
 
 

@@ -15,9 +15,9 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from cdc_assets.registry.durable_file import read_json
-from cdc_assets.registry.errors import LakeAddressError, MissingAddressError, MissingSecretError
+from cdc_assets.registry.errors import MissingAddressError, MissingSecretError, SettingError
 from cdc_assets.registry.references import EnvRef, SecretRef
-from spark.errors import LakePlaceError
+from spark.errors import JobRefusedError
 from spark.table.lake_location import store_place
 
 _WHAT = {
@@ -135,7 +135,7 @@ def lake() -> str:
     """The root of the Delta tables. Of one in an object store this process has the stack's address and keys from then on.
 
     Raises:
-        LakeAddressError: no lake can lie there.
+        SettingError: no lake can lie there.
     """
     root = check_lake(lookup("CDC_LAKE") or str(home() / "lake"))
     if "://" in root and _GIVEN.get() is None:
@@ -147,14 +147,14 @@ def check_lake(root: str) -> str:
     """The root as paths below it begin.
 
     Raises:
-        LakeAddressError: no lake can lie there.
+        SettingError: no lake can lie there.
     """
     if "://" not in root:
         return root
     try:
         store_place(root.rstrip("/"))
-    except LakePlaceError as error:
-        raise LakeAddressError(f"{error} (docs/how-to/object-store-lake.md)") from error
+    except JobRefusedError as error:
+        raise SettingError(f"{error} (docs/how-to/object-store-lake.md)") from error
     return root.rstrip("/")
 
 

@@ -17,7 +17,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr
 from cdc_assets.registry.field_types import NEVER, Declared, Duration, TableId, TableName, TopicName, at_least, parse_table
 from cdc_assets.registry.record_forms import EventTime, ValueForms
 from cdc_assets.registry.source_settings import Freshness, Reconciliation, Volumetry
-from spark.errors import SpecError
+from spark.errors import JobRefusedError
 from spark.record_formats import ENVELOPES, POSITION_KINDS, WHOLE_BEFORE
 from spark.silver.column_ledger import OWN_PREFIX, is_own_name
 from spark.specs import RowCondition
@@ -102,13 +102,13 @@ class WindowedResults(Declared):
         """As the job has it; its log of panes lies beside the results.
 
         Raises:
-            SpecError: it asks for something impossible.
+            JobRefusedError: it asks for something impossible.
         """
         durations = {"size": self.size, "every": self.every or self.size, "delay": self.delay}
         durations["allowed_lateness"] = self.allowed_lateness
         for name, value in durations.items():
             if value.microseconds:
-                raise SpecError(f"{name}: {value.total_seconds()} s is no whole number of seconds")
+                raise JobRefusedError(f"{name}: {value.total_seconds()} s is no whole number of seconds")
         figures = {name: figure.partition(" ") for name, figure in self.measures.items()}
         return WindowedSpec(
             source,
@@ -127,7 +127,7 @@ class WindowedResults(Declared):
         """What the job would refuse."""
         try:
             self.spec(source="", table="", silver_path="", path="")
-        except SpecError as error:
+        except JobRefusedError as error:
             yield str(error)
 
 

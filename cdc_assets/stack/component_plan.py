@@ -104,7 +104,7 @@ def choose(
     """Decide for this start, and remember it.
 
     Raises:
-        PortTakenError: see `loopback.assign`.
+        StackError: see `loopback.assign`.
         StackError: when the number of brokers is another one than the data was made with, or a source is of a kind whose
             connector needs a vendor's driver or a whole JDK, or a Spark of ours is asked for beside one of yours.
     """

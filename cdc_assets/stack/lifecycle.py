@@ -83,10 +83,6 @@ _QUICK = 20.0
 _LONGEST_ANSWER = _MOST_PATIENCE = 8
 
 
-class _DiedError(Exception):
-    """The process ended, or hangs."""
-
-
 class Watched:
     """A component under supervision."""
 
@@ -114,7 +110,7 @@ class Watched:
                 try:
                     await self._start()
                     await self._watch()
-                except (_DiedError, StackError, NotReadyError) as error:
+                except (StackError, NotReadyError) as error:
                     await self._kill()
                     lived = time.monotonic() - began
                     self._starts.append((began, lived < _QUICK or not await asyncio.to_thread(is_busy)))
@@ -158,7 +154,7 @@ class Watched:
     async def _recall(self) -> None:
         try:
             await self._ask(self.component.recall)
-        except (_DiedError, NotReadyError, StackError) as error:
+        except (StackError, NotReadyError) as error:
             # It goes on without: what it lacks is told in the supervisor's log.
             print(f"{self.component.name}, after a restart: {error}", file=sys.stderr, flush=True)
 
@@ -195,7 +191,7 @@ class Watched:
             except NotReadyError as error:
                 await self._look(patience)
                 if patience.spent > limit:
-                    raise _DiedError(f"not ready after {time.monotonic() - began:.0f} s ({patience.seen}): {error}") from error
+                    raise self._end(f"not ready after {time.monotonic() - began:.0f} s ({patience.seen}): {error}") from error
                 self._set(health.STARTING, str(error))
             await self._exit_within(_POLL_WHILE_STARTING)
 
@@ -213,7 +209,7 @@ class Watched:
                 limit = self.component.hung_after * min(2**self._hung, _MOST_PATIENCE)
                 if patience.spent > limit:
                     self._hung = self._hung + 1 if time.monotonic() - began < WINDOW else 1
-                    raise _DiedError(f"hung: no answer, and it {patience.seen}; the last probe: {error}") from error
+                    raise self._end(f"hung: no answer, and it {patience.seen}; the last probe: {error}") from error
                 self._set(health.UNHEALTHY, f"{error} ({patience.seen})" if patience.seen else str(error))
                 self.component.answer_within = min(2 * self.component.answer_within, _LONGEST_ANSWER * self._answer_within)
             else:
@@ -239,7 +235,10 @@ class Watched:
             return
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
         last = next((line for line in reversed(tail(self.component.log, 30)) if line.strip()), "")
-        raise _DiedError(f"{how}; last line: {last[:300]}")
+        raise self._end(f"{how}; last line: {last[:300]}")
+
+    def _end(self, reason: str) -> StackError:
+        return StackError(self.component.name, reason, f"./cdc logs {self.component.name}")
 
     async def _again(self, error: Exception) -> bool:
         """Pause before the next start; False when given up."""

@@ -17,7 +17,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdc_assets.stack.stack_errors import PortTakenError, StackError
+from cdc_assets.stack.stack_errors import StackError
 
 if TYPE_CHECKING:
     import grpc
@@ -63,8 +63,7 @@ def assign(
     """A port for each name, on 127.0.0.1 or where `hosts` has another address for it.
 
     Raises:
-        PortTakenError: when a given or remembered port is in use, naming the process.
-        StackError: when a variable holds no port number.
+        StackError: when a given or remembered port is in use, naming the process; when a variable holds no port number.
     """
     ports: dict[str, int] = {}
     for name in names:
@@ -73,7 +72,7 @@ def assign(
             port = _free(set(ports.values()) | set(remembered.values()))
         elif not is_free(port, (hosts or {}).get(name, HOST)):
             next_command = f"stop that process, or set {port_variable(name)} to another port, then ./cdc up"
-            raise PortTakenError(name, f"port {port} is taken by {port_owner(port)}", next_command)
+            raise StackError(name, f"port {port} is taken by {port_owner(port)}", next_command)
         ports[name] = port
     return ports
 

@@ -19,13 +19,5 @@ class StackError(CdcAssetsError):
         self.log = log
 
 
-class DownloadError(StackError):
-    """A file cannot be fetched, or is not the one that the lock names."""
-
-
-class PortTakenError(StackError):
-    """A port that the stack was told, or remembers, belongs to another process."""
-
-
 class NotReadyError(Exception):
     """A probe's answer: not yet, or not any more; the text says what it saw."""

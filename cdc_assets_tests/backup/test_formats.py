@@ -19,7 +19,7 @@ from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.recovery.drill import Drill, DrilledTable
 from cdc_assets.recovery.restored_bronze import KeptGroups
 from cdc_assets.recovery.row_groups import Reached
-from cdc_assets.registry.errors import BackupError, RestoreError
+from cdc_assets.registry.errors import BackupError, RefusalError
 from cdc_assets_tests.backup.bronze_tables import Bronze, records
 from cdc_assets_tests.backup.runs import run
 
@@ -91,5 +91,5 @@ def test_a_note_of_a_restore_has_a_format(tmp_path: Path) -> None:
     assert kept.find("group") == (None, Reached())
     note = tmp_path / "_restore" / "group.json"
     note.write_text(note.read_text().replace('"cdc_assets": 1', '"cdc_assets": 2'))
-    with pytest.raises(RestoreError, match="is a note of a restore of format 2, this cdc reads 1: read it with"):
+    with pytest.raises(RefusalError, match="is a note of a restore of format 2, this cdc reads 1: read it with"):
         kept.find("group")

@@ -14,7 +14,7 @@ from cdc_assets.backup.json_lines import Lines, are_json_objects, arrow_lines, l
 from cdc_assets.backup.manifest import ManifestObject
 from cdc_assets.backup.object_layout import ObjectLayout
 from cdc_assets.recovery.stored_rows import parse_rows
-from cdc_assets.registry.errors import DamagedObjectError
+from cdc_assets.registry.errors import BackupError
 from cdc_assets_tests.backup.record_batches import ANY_DATA, as_batch
 
 JSON = ObjectLayout("{yyyy}-{MM}-{dd}/{HH}", "json")
@@ -145,13 +145,13 @@ def test_a_deep_value_is_text_or_json_and_no_crash() -> None:
 def test_a_size_that_is_not_the_values_is_damage(size: int) -> None:
     values: list[bytes | None] = [b'{"a":1}', b'{"a":2}']
     lines = lines_of(values).replace(b'"size":7', b'"size":%d' % size, 1)
-    with pytest.raises(DamagedObjectError, match="another size"):
+    with pytest.raises(BackupError, match="another size"):
         parse_rows(lines, item_of(values), "json")
 
 
 def test_other_lines_than_records_are_damage() -> None:
     values: Any = [b'{"a":1}', b'{"a":2}']
-    with pytest.raises(DamagedObjectError, match="no record each"):
+    with pytest.raises(BackupError, match="no record each"):
         parse_rows(lines_of(values)[:-1], item_of(values), "json")
-    with pytest.raises(DamagedObjectError, match="no record each"):
+    with pytest.raises(BackupError, match="no record each"):
         parse_rows(b"\n" + lines_of(values), item_of(values), "json")

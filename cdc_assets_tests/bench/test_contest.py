@@ -10,6 +10,7 @@ import pytest
 from typing_extensions import override
 
 from benchmarks.bench.carry import Took
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.events import event_text
 from benchmarks.bench.figures import OURS
 from benchmarks.bench.matched_runs import RATIO, Contest
@@ -18,7 +19,6 @@ from benchmarks.bench.peers.peer import NewRecords, Peer, PeerTable
 from benchmarks.bench.peers.spark_peers import ForeachBatch, IcebergMerge
 from benchmarks.bench.scenarios import SCENARIOS, choose_scenarios
 from cdc_assets.clients.kafka import KafkaCluster, TopicState
-from cdc_assets.registry.errors import BenchError
 
 TABLE = PeerTable("accounts", "topic-a")
 

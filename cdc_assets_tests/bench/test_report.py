@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks.bench.bar_plot import bar_plot
 from benchmarks.bench.carry import Took
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.latency import percentile
 from benchmarks.bench.measurement import Measurement, Size
@@ -22,7 +23,6 @@ from benchmarks.bench.scenarios import Scenario
 from benchmarks.bench.server_threads import thread_times, work_since
 from benchmarks.bench.stack import BenchStack
 from benchmarks.bench.whole_run import WholeRun, run_each
-from cdc_assets.registry.errors import BenchError
 from cdc_assets.stack.home import Home
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.stream_process import stream_of
-from cdc_assets.registry.errors import BenchError
 
 
 def test_a_stream_that_did_not_go_on_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

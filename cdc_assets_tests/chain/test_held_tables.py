@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from cdc_assets.capture import source_columns
+from cdc_assets.capture.log_position import CaughtUpTimeoutError
 from cdc_assets.capture.preflight import table_models
 from cdc_assets.chain import continuous_passes, silver_fold
 from cdc_assets.cli import quarantine
@@ -21,7 +22,7 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof import healing
 from cdc_assets.proof.comparison_result import IN_SILVER, RowDifference, TableResult
 from cdc_assets.recovery import replay_table
-from cdc_assets.registry.errors import CaughtUpTimeoutError, DatabaseError, DriverMissingError, TableFailuresError
+from cdc_assets.registry.errors import DatabaseError, FailuresError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import Source, UnaskedSource
 from cdc_assets.registry.table_declaration import Table
@@ -132,13 +133,13 @@ def test_a_run_folds_the_others_and_names_all_that_failed(source: Source, monkey
     def fold(_: object, tables: Sequence[Table], *__: object) -> Iterator[tuple[Table, Any]]:
         folded.extend(table.name for table in tables)
         yield tables[0], None
-        raise TableFailuresError("silver", {"other": "for a reason of its own"})
+        raise FailuresError.of_tables("silver", {"other": "for a reason of its own"})
 
     monkeypatch.setattr(silver_fold, "fold_tables", fold)
     known = {BENT: found(BENT, WRONG), SOUND: found(SOUND, RIGHT)}
     work = silver_fold.fold_others(Chain(cast(Platform, None), source), source.tables, known, 1, print)
     assert next(work)[0].id == SOUND
-    with pytest.raises(TableFailuresError, match=r"(?s)other: for a reason.*bent: .*u is bent.*Mend: it"):
+    with pytest.raises(FailuresError, match=r"(?s)other: for a reason.*bent: .*u is bent.*Mend: it"):
         next(work)
     assert folded == ["shop.sound"]
 
@@ -188,7 +189,7 @@ def test_a_server_without_a_driver_is_not_asked_and_one_that_is_asked_is_compare
     asked = (Chain(cast(Platform, Server()), declared), declared.tables, {})
 
     def missing(*_: object) -> Mapping[TableId, CatalogueTable]:
-        raise DriverMissingError("MySQL", "PyMySQL")
+        raise DatabaseError.without_driver("MySQL", "PyMySQL")
 
     monkeypatch.setattr(table_models, "tables_with_models", missing)
     assert table_models.why_held(*asked) == {}

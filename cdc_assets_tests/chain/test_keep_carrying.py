@@ -11,7 +11,7 @@ import pytest
 from cdc_assets.chain.continuous_loop import LOOK_SECONDS, PACE_SECONDS, ContinuousLoop, Listener, StreamFigures
 from cdc_assets.chain.continuous_source import FOR_GOOD, WHOLE_SOURCE, CarriedPass, Pauses
 from cdc_assets.chain.lag import TableLag, whole_lag
-from cdc_assets.registry.errors import KafkaError
+from cdc_assets.registry.errors import ServiceError
 
 IDLE, MORE, BUSY = CarriedPass(), CarriedPass(more=True), CarriedPass(busy=True)
 
@@ -97,7 +97,7 @@ def test_idle_it_wakes_when_a_pause_ends() -> None:
 
 
 def test_what_nothing_can_be_asked_of_rests_longer_each_time() -> None:
-    work = ScriptedWork([KafkaError("away")] * 3)
+    work = ScriptedWork([ServiceError("away")] * 3)
     waited, _, lines = played(work, 5)
     assert waited[:3] == pytest.approx([1.0, 2.0, 4.0], abs=0.06)
     assert lines == [f"the pass failed, again in {n} s: away" for n in (1, 2, 4)]
@@ -151,7 +151,7 @@ def test_a_table_that_fails_for_good_ends_it_once_the_others_are_done() -> None:
 
 
 def test_a_source_of_which_nothing_can_be_asked_ends_it_too() -> None:
-    found, _ = until_caught_up(ScriptedWork([KafkaError("away")] * 50))
+    found, _ = until_caught_up(ScriptedWork([ServiceError("away")] * 50))
     assert found.failing[WHOLE_SOURCE].times == FOR_GOOD
 
 

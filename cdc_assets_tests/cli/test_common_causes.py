@@ -9,7 +9,7 @@ from rich.console import Console
 from cdc_assets.cli.status import Answers, judge, print_chains
 from cdc_assets.cli.verdict_lines import print_verdicts
 from cdc_assets.proof.chain_verdicts import FAILED, NOT_RUN, WARNED, CheckVerdict
-from cdc_assets.registry.errors import TableFailuresError
+from cdc_assets.registry.errors import FailuresError
 
 TABLES = [f"t{number}" for number in range(36)]
 GONE = "topic core.shop.public.{0} is not at 127.0.0.1:9: cdc restart shop-mirror"
@@ -62,5 +62,7 @@ def test_what_the_chains_say_is_one_line_and_json_has_all() -> None:
 
 
 def test_a_wait_names_every_table_and_the_cause_once() -> None:
-    told = str(TableFailuresError("silver", {f"shop/{table}": GONE.format(table) for table in ("a", "b")} | {"shop/c": "else"}))
+    told = str(
+        FailuresError.of_tables("silver", {f"shop/{table}": GONE.format(table) for table in ("a", "b")} | {"shop/c": "else"})
+    )
     assert told == f"silver: 3 tables failed, all others are done:\n  shop/a, shop/b: {GONE.format('a')}\n  shop/c: else"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.clients.kafka import KafkaCluster
-from cdc_assets.registry.errors import KafkaError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.stack.component import Site
 from cdc_assets.stack.components.kafka_broker import KafkaBroker
 from cdc_assets.stack.home import Home
@@ -32,7 +32,7 @@ def asked_often(question: Callable[[], object]) -> None:
 @pytest.mark.slow
 def test_a_cluster_without_brokers_is_told(broker: JoiningBroker) -> None:
     cluster = KafkaCluster(f"127.0.0.1:{broker.port}", timeout=1)
-    with pytest.raises(KafkaError, match=rf"Kafka at 127\.0\.0\.1:{broker.port}"):
+    with pytest.raises(ServiceError, match=rf"Kafka at 127\.0\.0\.1:{broker.port}"):
         asked_often(cluster.brokers)
 
 

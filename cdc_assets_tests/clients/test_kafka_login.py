@@ -14,14 +14,14 @@ from cdc_assets.capture.connectors.mirrormaker2 import mirror_config
 from cdc_assets.clients.kafka import KafkaCluster
 from cdc_assets.clients.kafka_client import ClientMaker
 from cdc_assets.clients.platform import Platform
-from cdc_assets.registry.errors import KafkaError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.stack.component import Site
 from cdc_assets.stack.component_plan import choose
 from cdc_assets.stack.components.connect_worker import ConnectWorker
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.stack_errors import StackError
 from cdc_assets_tests.support.declared_mariadb import GOOD, loaded
-from spark.errors import KafkaLoginError, SpecError
+from spark.errors import JobRefusedError
 from spark.events.kafka_login import jaas, librdkafka, properties, read_login
 from spark.events.kafka_source import read_options, refusals_named
 from spark.specs import BronzeSpec, TopicRange
@@ -163,7 +163,7 @@ def test_what_is_wrong_says_where_and_what_next(folder: Folder, what: str) -> No
     changes, said = WRONG[what]
     lines = properties(Path(folder.scram()).read_text()) | changes
     path = folder.login(**{key: value for key, value in sorted(lines.items()) if value is not None})
-    with pytest.raises(KafkaLoginError, match=said) as error:
+    with pytest.raises(JobRefusedError, match=said) as error:
         read_login(path)
     assert path in str(error.value)
     assert CANARY not in str(error.value)
@@ -172,13 +172,13 @@ def test_what_is_wrong_says_where_and_what_next(folder: Folder, what: str) -> No
 def test_a_secret_that_others_may_read_is_refused(folder: Folder) -> None:
     path = folder.scram()
     Path(path).chmod(0o644)
-    with pytest.raises(KafkaLoginError, match=rf"{path} holds a secret and its mode is 0644: .*; chmod o= {path}"):
+    with pytest.raises(JobRefusedError, match=rf"{path} holds a secret and its mode is 0644: .*; chmod o= {path}"):
         read_login(path)
     Path(path).chmod(0o640)
     read_login(path)
     tls = folder.tls()
     (folder.path / "user.pem").chmod(0o604)
-    with pytest.raises(KafkaLoginError, match=r"ssl\.keystore\.location .*user\.pem .*mode is 0604"):
+    with pytest.raises(JobRefusedError, match=r"ssl\.keystore\.location .*user\.pem .*mode is 0604"):
         read_login(tls)
 
 
@@ -186,12 +186,12 @@ def test_a_key_of_another_form_and_a_relative_path_are_refused(folder: Folder) -
     path = folder.tls()
     folder.put("user.pem", CERTIFICATE + KEY.replace("PRIVATE", "RSA PRIVATE"))
     with pytest.raises(
-        KafkaLoginError, match=r"ssl\.keystore\.location holds no private key in PKCS#8 .*openssl pkcs8 -topk8"
+        JobRefusedError, match=r"ssl\.keystore\.location holds no private key in PKCS#8 .*openssl pkcs8 -topk8"
     ) as error:
         read_login(path)
     assert CANARY not in str(error.value)
     for odd in ("client.properties", "/a:b"):
-        with pytest.raises(KafkaLoginError, match="absolute path"):
+        with pytest.raises(JobRefusedError, match="absolute path"):
             read_login(odd)
 
 
@@ -217,7 +217,7 @@ def test_the_secret_is_in_no_spec_config_option_or_error(folder: Folder, monkeyp
     assert {"source.cluster.sasl.jaas.config", "target.cluster.sasl.jaas.config"} <= set(mirror)
     assert worker["config.providers.file.param.allowed.paths"] == f"{site.home.secrets},{path}"
     assert worker["admin.sasl.jaas.config"] == f"${{file:{path}:sasl.jaas.config}}"
-    with pytest.raises(KafkaError) as error:
+    with pytest.raises(ServiceError) as error:
         KafkaCluster("127.0.0.1:1", login=path, timeout=0.5).states(["t"])
     everything = [spec.to_json(), json.dumps([capture, mirror, worker, read_options(spec, [topic])]), str(error.value)]
     everything += [
@@ -229,7 +229,7 @@ def test_the_secret_is_in_no_spec_config_option_or_error(folder: Folder, monkeyp
 def test_a_spec_holds_no_secret() -> None:
     topic = TopicRange("t", "t", "id", 0, {0: (0, 1)})
     spec = BronzeSpec("/lake", "k:1", (topic,), "one", {"kafka.sasl.jaas.config": CANARY})
-    with pytest.raises(SpecError, match=r"\['kafka\.sasl\.jaas\.config'\] hold a secret: .* as the spec's login") as error:
+    with pytest.raises(JobRefusedError, match=r"\['kafka\.sasl\.jaas\.config'\] hold a secret: .* as the spec's login") as error:
         read_options(spec, [topic])
     assert CANARY not in str(error.value)
 
@@ -237,7 +237,7 @@ def test_a_spec_holds_no_secret() -> None:
 def test_a_job_that_is_not_let_in_says_which_file() -> None:
     told = "[X] Job aborted\norg.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed\n\tat a.b"
     with pytest.raises(
-        KafkaLoginError, match=r"^Kafka at k:1 does not let Spark in by /f: SaslAuth.* failed; correct that file.*again$"
+        JobRefusedError, match=r"^Kafka at k:1 does not let Spark in by /f: SaslAuth.* failed; correct that file.*again$"
     ):
         with refusals_named(("k:1", "/f"), ("", "")):
             raise PySparkException(told)
@@ -247,7 +247,7 @@ def test_a_job_that_is_not_let_in_says_which_file() -> None:
 
 def test_a_broken_file_is_an_error_of_the_cluster(folder: Folder) -> None:
     path = folder.login(security__protocol="SSL", bogus="1")
-    with pytest.raises(KafkaError, match=rf"Kafka at k:1: {path}: bogus: not known .*; then \./cdc preflight"):
+    with pytest.raises(ServiceError, match=rf"Kafka at k:1: {path}: bogus: not known .*; then \./cdc preflight"):
         KafkaCluster("k:1", login=path).cluster_id()
 
 

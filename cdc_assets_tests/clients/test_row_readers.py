@@ -16,6 +16,7 @@ from typing import Any, cast
 import pytest
 
 from cdc_assets.capture.connectors.declared_connectors import capture_config
+from cdc_assets.capture.log_position import CaughtUpTimeoutError
 from cdc_assets.capture.named_log_position import mark
 from cdc_assets.clients.databases import row_pages
 from cdc_assets.clients.databases.row_pages import PagedRows, RowForm, SqlReader, parse_key, writer
@@ -23,11 +24,11 @@ from cdc_assets.clients.kind_clients import open_reader
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof.two_step_comparison import compare_paged
-from cdc_assets.registry.errors import CaughtUpTimeoutError, DatabaseError
+from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.row_servers import EVERY, ROWS, SERVERS, InSqlite, source_of
-from spark.errors import NotInSqlError
+from spark.errors import JobRefusedError
 from spark.proof.row_text import RowText
 from spark.specs import Column, SilverSpec
 from spark.values.sql_dialects import Dialect, MySqlDialect
@@ -61,14 +62,14 @@ def test_the_statements_of_each_kind() -> None:
         mysql.page(TABLE, columns, 1, rows=9, first=True)
         == "SELECT `a]``%%`, `b` FROM `shop`.`line item` ORDER BY `a]``%%` LIMIT 9"
     )
-    with pytest.raises(NotInSqlError, match="percent sign"):
+    with pytest.raises(JobRefusedError, match="percent sign"):
         server.page(TABLE, columns, 1, rows=5000, first=True)
     assert server.rows_of(TABLE, columns[1:], 1, 2) == "SELECT [b] FROM [shop].[line item] WHERE ([b] = %s) OR ([b] = %s)"
     assert oracle.page(TABLE, columns, 2, rows=5000, first=False) == (
         'SELECT "a]`%", SYS_EXTRACT_UTC("b") FROM "shop"."line item" WHERE ("a]`%" > :1) OR ("a]`%" = :2 AND "b" > :3) '
         'ORDER BY "a]`%", "b" FETCH FIRST 5000 ROWS ONLY'
     )
-    with pytest.raises(NotInSqlError, match="double quote"):
+    with pytest.raises(JobRefusedError, match="double quote"):
         oracle.quote('x"y')
 
 

@@ -15,7 +15,7 @@ from cdc_assets.clients.connector_events import AvroDocuments
 from cdc_assets.clients.databases.row_pages import RowForm
 from cdc_assets.clients.kafka import Record, TopicState
 from cdc_assets.clients.topic_messages import READERS, RowChange, Told, UnreadableRecordError
-from cdc_assets.clients.topic_rows import TopicFold, UnfitValueError, reader, value
+from cdc_assets.clients.topic_rows import TopicFold, reader, value
 from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.table_declaration import TopicTable
 from cdc_assets_tests.support.lake.avro import framed, registry
@@ -242,7 +242,7 @@ def test_values(kind: str, modes: str, written: bool, text: Any, wanted: Any) ->
     assert value(read, text) == wanted
     assert value(read, None) is None
     if kind not in ("boolean",):
-        with pytest.raises(UnfitValueError):
+        with pytest.raises(UnreadableRecordError):
             value(read, "no such value?")
 
 

@@ -19,7 +19,7 @@ from cdc_assets.cli.cdc_command import app
 from cdc_assets.cli.status import ask_checks, judge
 from cdc_assets.clients.platform import Platform
 from cdc_assets.proof.chain_verdicts import AT_KEY, POSITION_KEY
-from cdc_assets.registry.errors import TableFailuresError
+from cdc_assets.registry.errors import FailuresError
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
 from cdc_assets_tests.support.lake.jvm import free_port
@@ -135,7 +135,7 @@ def test_a_check_that_never_began_has_not_failed(instance: dg.DagsterInstance) -
 def fail_a_run(instance: dg.DagsterInstance) -> str:
     @dg.op
     def folding() -> None:
-        raise TableFailuresError("bronze", {"prices": "no space left on device"})
+        raise FailuresError.of_tables("bronze", {"prices": "no space left on device"})
 
     @dg.job(tags={"cdc/source": "feeds", "cdc/tables": "plain,prices"})
     def carry() -> None:
@@ -188,7 +188,7 @@ def test_status_and_wait_say_what_dagster_knows(
     page = f"{os.environ['CDC_DAGSTER_URL']}/runs/{run}"
     failed_run = "1 table failed, all others are done: prices: no space left on device"
     assert (
-        f"the last run of prices failed: folding: cdc_assets.registry.errors.TableFailuresError: bronze: {failed_run}; {page}"
+        f"the last run of prices failed: folding: cdc_assets.registry.errors.FailuresError: bronze: {failed_run}; {page}"
         in told.stderr
     )
     assert "dagster-daemon has no heartbeat" in told.stderr

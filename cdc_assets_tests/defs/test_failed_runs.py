@@ -8,7 +8,8 @@ import dagster as dg
 import pytest
 
 from cdc_assets.cli import main_job
-from cdc_assets.cli.main_job import FailedRuns, RunFailedError
+from cdc_assets.cli.main_job import FailedRuns
+from cdc_assets.registry.errors import FailuresError
 
 BROKEN: set[str] = set()
 
@@ -62,5 +63,5 @@ def test_each_is_told_once_and_the_sixth_in_a_row_ends_it(instance: dg.DagsterIn
     failed.look()
     assert len(told) == 10
     last = run(instance, broken=True)
-    with pytest.raises(RunFailedError, match=rf"silver_bank failed 6 times in a row: KeyError: .*/runs/{last} and \./cdc status"):
+    with pytest.raises(FailuresError, match=rf"silver_bank failed 6 times in a row: KeyError: .*/runs/{last} and \./cdc status"):
         failed.look()

@@ -11,7 +11,7 @@ from cdc_assets.cli.cdc_command import app
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.deploy.next_specs import next_bronze, next_history, next_silver
-from cdc_assets.registry.errors import NothingToRunError, TopicGapError
+from cdc_assets.registry.errors import RefusalError, TopicGapError
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.fakes import FakeKafka
 from spark.specs import BronzeSpec
@@ -29,9 +29,9 @@ def test_bronze_reads_what_the_topics_hold_in_as_many_jobs_as_it_takes(source: S
 
 def test_what_cannot_be_run_is_told(source: Source, platform: Platform, lake_kafka: FakeKafka) -> None:
     (orders, _) = source.tables
-    with pytest.raises(NothingToRunError, match="bronze of shop holds nothing yet: cdc spec bronze shop"):
+    with pytest.raises(RefusalError, match="bronze of shop holds nothing yet: cdc spec bronze shop"):
         next_silver(Chain(platform, source), orders)
-    with pytest.raises(NothingToRunError, match="shop/orders keeps no history: declare history: scd2"):
+    with pytest.raises(RefusalError, match="shop/orders keeps no history: declare history: scd2"):
         next_history(Chain(platform, source), orders)
     del lake_kafka.topics["core.shop.public.orders"]
     with pytest.raises(TopicGapError, match=r"topic core.shop.public.orders does not exist yet"):

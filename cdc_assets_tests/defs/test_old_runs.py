@@ -10,7 +10,7 @@ import pytest
 from dagster._core.storage.compute_log_manager import ComputeIOType
 
 from cdc_assets.defs.rhythms import OF_LOCATION, VARIABLE, build_old_runs, days_kept, remove_old_runs
-from cdc_assets.registry.errors import RunsKeptError
+from cdc_assets.registry.errors import SettingError
 
 OURS, ALL_DAYS = "__repository__@cdc_assets", -1
 NEVER_RED = dg.AssetCheckKey(dg.AssetKey("a"), "never_red")
@@ -84,5 +84,5 @@ def test_days_are_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "0")
     assert days_kept() == 0
     monkeypatch.setenv(VARIABLE, "a month")
-    with pytest.raises(RunsKeptError, match="CDC_RUNS_KEPT=a month is no number of days"):
+    with pytest.raises(SettingError, match="CDC_RUNS_KEPT=a month is no number of days"):
         days_kept()

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from cdc_assets.defs.code_location import merge_user_definitions
-from cdc_assets.registry.errors import UserDefinitionsError
+from cdc_assets.registry.errors import SettingError
 
 ROOT = Path(__file__).parents[2]
 CITY, GOLD = dg.AssetKey(["silver", "world", "silver_city"]), dg.AssetKey(["gold", "cities"])
@@ -70,7 +70,7 @@ def test_a_module_or_a_file_is_merged_with_the_chains(named: str, end: str, chai
 def test_what_does_not_load_or_does_not_fit_is_named(text: str, reason: str, chains: dg.Definitions, folder: Path) -> None:
     (folder / "gold_module.py").write_text(text)
     sys.modules.pop("gold_module", None)
-    with pytest.raises(UserDefinitionsError, match="is not loaded") as told:
+    with pytest.raises(SettingError, match="is not loaded") as told:
         merge_user_definitions(chains, "gold_module")
     assert str(told.value).startswith(f"CDC_DEFINITIONS=gold_module is not loaded: {reason}")
 

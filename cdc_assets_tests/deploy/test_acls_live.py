@@ -20,13 +20,13 @@ from cdc_assets.clients.databases.postgresql_capture import PostgresCapture
 from cdc_assets.clients.kafka import KafkaCluster
 from cdc_assets.registry import names
 from cdc_assets.registry.databases import Database
-from cdc_assets.registry.errors import KafkaError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets_tests.deploy.guarded import COPY, TOPIC, Ground
 from cdc_assets_tests.deploy.guarded import ground as ground
 from cdc_assets_tests.deploy.secured import password
 from cdc_assets_tests.support.live.clusters import until
 from spark.bronze import append_job as bronze
-from spark.errors import KafkaLoginError
+from spark.errors import JobRefusedError
 from spark.specs import BronzeSpec, TopicRange
 
 if TYPE_CHECKING:
@@ -83,18 +83,18 @@ def test_a_refused_login_is_told_at_once_with_its_file_and_the_next_command(
     path = logins.scram(user, "canary-wrong")
     cluster, started = KafkaCluster(place, login=path), time.monotonic()
     with pytest.raises(
-        KafkaError, match=rf"Kafka at {place} refuses the login of {path}: .*; correct that file, then \./cdc"
+        ServiceError, match=rf"Kafka at {place} refuses the login of {path}: .*; correct that file, then \./cdc"
     ) as said:
         cluster.states([COPY])
-    with pytest.raises(KafkaError, match="refuses the login") as read:
+    with pytest.raises(ServiceError, match="refuses the login") as read:
         list(KafkaCluster(place, login=path).records(COPY, {0: (0, 1)}))
-    with pytest.raises(KafkaError, match="refuses the login of .*bare.properties: .*bad certificate"):
+    with pytest.raises(ServiceError, match="refuses the login of .*bare.properties: .*bad certificate"):
         KafkaCluster(ground.bootstrap, login=logins.bare()).states([COPY])
     # Each would end after 20 s without an answer.
     assert time.monotonic() - started < 15
     topic = TopicRange("guarded", COPY, "id", 0, {0: (0, 1)})
     spec = BronzeSpec(str(tmp_path / "bronze"), place, (topic,), uuid.uuid4().hex, login=path)
-    with pytest.raises(KafkaLoginError, match=rf"Kafka at {place} does not let Spark in by {path}: .*; correct that file") as job:
+    with pytest.raises(JobRefusedError, match=rf"Kafka at {place} does not let Spark in by {path}: .*; correct that file") as job:
         bronze.run(session, spec)
     assert "canary-wrong" not in f"{said.value} {read.value} {job.value}"
     # The lease's own file, and no table.

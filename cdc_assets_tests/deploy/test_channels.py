@@ -21,7 +21,7 @@ from cdc_assets.clients.dagster_answers import DagsterAnswers
 from cdc_assets.defs import alert_and_trace_sensors as sensor
 from cdc_assets.deploy.alert_channels import load_channels
 from cdc_assets.proof.chain_verdicts import FAILED, PASSED, CheckVerdict
-from cdc_assets.registry.errors import AlertsError
+from cdc_assets.registry.errors import SettingError
 from cdc_assets_tests.support.lake.jvm import free_port
 from cdc_assets_tests.support.posts import Posts, posts_server
 
@@ -192,7 +192,7 @@ def test_the_command_tries_them(file: Path, posts: Posts, mails: Mails) -> None:
 def test_a_wrong_file_is_told(tmp_path: Path, text: str, told: str) -> None:
     file = tmp_path / "alerts.yaml"
     file.write_text(text)
-    with pytest.raises(AlertsError, match=told):
+    with pytest.raises(SettingError, match=told):
         load_channels(file)
 
 

@@ -17,7 +17,7 @@ from cdc_assets.capture.connectors.setting_overrides import with_public_text
 from cdc_assets.deploy.manifest import STAND_IN, load_deployment
 from cdc_assets.deploy.rendered_files import TARGETS, render
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import RenderError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.names import kubernetes_name
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.deploy.documents import of_kind, parsed
@@ -92,7 +92,7 @@ def test_the_mirrors_pattern_matches_its_topics_and_no_other() -> None:
 
 def test_one_mirrormaker_cannot_have_two_settings() -> None:
     odd = shop(("public.a",), topics={"replication_factor": 3}).model_copy(update={"source": "odd"})
-    with pytest.raises(RenderError, match=r"shop and odd are mirrored differently \(offset-syncs.*set `mirror: connector`"):
+    with pytest.raises(RefusalError, match=r"shop and odd are mirrored differently \(offset-syncs.*set `mirror: connector`"):
         render("strimzi", [shop(), odd], deployment())
     assert render("strimzi", [shop(), odd], deployment(mirror="connector"))
 
@@ -206,7 +206,7 @@ def test_argo_cd_applies_every_folder_once_in_order() -> None:
         each["metadata"]["name"]: int(each["metadata"]["annotations"]["argocd.argoproj.io/sync-wave"]) for each in applications
     }
     assert sorted(waves, key=lambda name: waves[name]) == ["cdc-users", "cdc-topics", "cdc-connectors", "cdc-mirror"]
-    with pytest.raises(RenderError, match="no argocd"):
+    with pytest.raises(RefusalError, match="no argocd"):
         render("argocd", sources(), deployment(argocd=None))
 
 
@@ -228,13 +228,13 @@ def test_no_secret_and_nothing_of_this_machine_is_in_any_file(tmp_path: Path, mo
 
 
 def test_a_deployment_says_what_is_wrong(tmp_path: Path) -> None:
-    with pytest.raises(RenderError, match="refers to SHOP_DB_HOST, which the deployment does not give"):
+    with pytest.raises(RefusalError, match="refers to SHOP_DB_HOST, which the deployment does not give"):
         render("strimzi", sources(), deployment(environment={}))
     file = tmp_path / "deployment.yaml"
-    with pytest.raises(RenderError, match=r"deployment\.yaml: No such file"):
+    with pytest.raises(RefusalError, match=r"deployment\.yaml: No such file"):
         load_deployment(file)
     file.write_text("core: {kafka: core}\nlakes: {}\n", encoding="utf-8")
-    with pytest.raises(RenderError, match=r"core\.connect: is missing.*lakes: unknown key"):
+    with pytest.raises(RefusalError, match=r"core\.connect: is missing.*lakes: unknown key"):
         load_deployment(file)
 
 

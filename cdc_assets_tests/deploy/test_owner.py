@@ -14,7 +14,7 @@ from cdc_assets.capture.connectors.setting_overrides import with_public_text
 from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.deploy.rendered_files import render
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import OwnerError, RegistryError
+from cdc_assets.registry.errors import RegistryError, ServiceError
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets_tests.deploy.documents import of_kind
@@ -100,7 +100,9 @@ def test_a_source_of_git_is_known_by_its_names_there_and_restarted_by_the_operat
         "shop-capture": "shop",
     }
     for name in (capture, names.SHARED_MIRROR, names.temporary(capture)):
-        with pytest.raises(OwnerError, match="connectors of source my_shop are managed_by: gitops, nothing was written; the way"):
+        with pytest.raises(
+            ServiceError, match="connectors of source my_shop are managed_by: gitops, nothing was written; the way"
+        ):
             refuse_write_of([source, other], name, "cdc stop", "the way")
     refuse_write_of([source, shop()], "shop-capture", "cdc stop", "the way")
     sensors = {managed.managed_by: [s.name for s in build_source_defs(managed).sensors or ()] for managed in (other, shop())}

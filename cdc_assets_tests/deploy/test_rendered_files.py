@@ -14,7 +14,7 @@ from cdc_assets.capture.onboarding.onboarding_run import steps_of
 from cdc_assets.cli.cdc_command import app
 from cdc_assets.deploy.onboarding_commits import TablesToOnboard, onboarding_commits
 from cdc_assets.deploy.rendered_files import apply, changes, render, with_list
-from cdc_assets.registry.errors import OwnerError, RenderError
+from cdc_assets.registry.errors import RefusalError, ServiceError
 from cdc_assets_tests.deploy.registry import deployment, shop
 
 
@@ -46,7 +46,7 @@ def test_what_is_not_ours_is_neither_overwritten_nor_removed(tmp_path: Path) -> 
     path = next(iter(files))
     (tmp_path / path).parent.mkdir(parents=True)
     (tmp_path / path).write_text("theirs", encoding="utf-8")
-    with pytest.raises(RenderError, match=f"{path} is there, and was not written by"):
+    with pytest.raises(RefusalError, match=f"{path} is there, and was not written by"):
         changes(tmp_path, "strimzi", files)
     outside = tmp_path / "outside.yaml"
     outside.write_text("theirs", encoding="utf-8")
@@ -165,7 +165,7 @@ def test_a_name_that_strimzi_changes_is_told_and_not_waited_for(tmp_path: Path, 
     assert "my_shop-capture: Kubernetes takes no such name, Strimzi calls this connector my-shop-capture-" in rendered.stderr
     watched = ["onboard", "my_shop", "public.lines", "--watch", *verb]
     refused = CliRunner().invoke(app, watched)
-    assert isinstance(refused.exception, RenderError)
+    assert isinstance(refused.exception, RefusalError)
     assert "look for my_shop-capture, and do not know it, unless the source declares managed_by: gitops" in str(refused.exception)
     assert "apply the commits of --dry-run by hand" in str(refused.exception)
     assert CliRunner().invoke(app, [*watched, "--dry-run"]).exit_code == 0
@@ -184,12 +184,12 @@ def test_a_source_of_git_is_watched_under_the_name_that_strimzi_gives_it(tmp_pat
     planned = CliRunner().invoke(app, [*watched, "--route", "temporary", "--dry-run"])
     assert "my-shop-capture-acf532cc-onboard is STOPPED, and its offsets are reset" in planned.stdout
     refused = CliRunner().invoke(app, ["onboard", "my_shop", "public.lines"])
-    assert isinstance(refused.exception, OwnerError)
+    assert isinstance(refused.exception, ServiceError)
     assert "managed_by: gitops, nothing was written; cdc onboard my_shop TABLE… --watch" in str(refused.exception)
 
 
 def test_a_deployment_with_another_mirror_than_the_registry_is_refused() -> None:
-    with pytest.raises(RenderError, match="source shop: mirror.resource is not the deployment's `mirror: connector`"):
+    with pytest.raises(RefusalError, match="source shop: mirror.resource is not the deployment's `mirror: connector`"):
         render("strimzi", [shop(managed_by="gitops")], deployment(mirror="connector"))
     files = render("strimzi", [shop(managed_by="gitops", mirror={"resource": "connector"})], deployment(mirror="connector"))
     assert "strimzi/mirror/shop-mirror.yaml" in files
@@ -199,10 +199,10 @@ def test_what_is_in_the_way_is_told(tmp_path: Path) -> None:
     files = render("strimzi", [shop()], deployment())
     file = tmp_path / "file"
     file.write_text("a file", encoding="utf-8")
-    with pytest.raises(RenderError, match=rf"{file}.*: Not a directory: name a folder by --out"):
+    with pytest.raises(RefusalError, match=rf"{file}.*: Not a directory: name a folder by --out"):
         changes(file, "strimzi", files)
     (tmp_path / "out" / next(iter(files))).mkdir(parents=True)
-    with pytest.raises(RenderError, match=f"{next(iter(files))}: Is a directory"):
+    with pytest.raises(RefusalError, match=f"{next(iter(files))}: Is a directory"):
         changes(tmp_path / "out", "strimzi", files)
 
 
@@ -224,7 +224,7 @@ def test_a_render_that_ends_in_its_midst_forgets_no_file(tmp_path: Path, monkeyp
     wanted = render("strimzi", [shop()], deployment(authentication="none", mirror="connector"))
     found = changes(tmp_path, "strimzi", wanted)
     monkeypatch.setattr(Path, "unlink", lambda _: (_ for _ in ()).throw(PermissionError(13, "Permission denied", "x")))
-    with pytest.raises(RenderError, match="x: Permission denied"):
+    with pytest.raises(RefusalError, match="x: Permission denied"):
         apply(tmp_path, found)
     monkeypatch.undo()
     apply(tmp_path, changes(tmp_path, "strimzi", wanted))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -35,14 +36,37 @@ def test_the_page_of_the_registry_is_current() -> None:
 
 
 def test_every_error_has_its_row() -> None:
-    defined = {name for folder in ("cdc_assets", "spark") for name in error_classes(ROOT / folder)}
-    rows = re.findall(r"^\| `(\w+)` \|", (DOCS / "errors.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(rows) == sorted(defined - {"CdcAssetsError", "SparkJobError"})
+    by_class, by_text = _errors_page()
+    rows = re.findall(r"^\| `(\w+)` \|", by_class, re.MULTILINE)
+    assert sorted(rows) == sorted(_error_classes("cdc_assets", "spark") - {"CdcAssetsError", "SparkJobError"})
+    in_rows = re.findall(r"`(\w+Error)`", by_text)
+    assert {*in_rows} <= _error_classes("cdc_assets", "spark", "benchmarks")
 
 
-def error_classes(folder: Path) -> set[str]:
+def test_every_text_of_an_error_is_said_by_the_program() -> None:
+    """The page is read by the words of a message, or by the command that was given."""
+    _, by_text = _errors_page()
+    texts = [text for row in re.findall(r"^\| (`[^|]*`) \|", by_text, re.MULTILINE) for text in re.findall(r"`([^`]+)`", row)]
+    product = [file for folder in ("cdc_assets", "spark") for file in (ROOT / folder).rglob("*.py")]
+    strings = [
+        node.value
+        for file in product
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    verbs = {f"cdc {name}" for name in VERBS}
+    assert len(texts) > 60
+    assert [text for text in texts if text not in verbs and not any(text in string for string in strings)] == []
+
+
+def _errors_page() -> tuple[str, str]:
+    by_class, _, by_text = (DOCS / "errors.md").read_text(encoding="utf-8").partition("\n## By text\n")
+    return by_class, by_text
+
+
+def _error_classes(*folders: str) -> set[str]:
     """What is derived, at any distance, from one of the two roots: read from the sources, so that no heavy module is imported."""
-    texts = [file.read_text(encoding="utf-8") for file in folder.rglob("*.py")]
+    texts = [file.read_text(encoding="utf-8") for folder in folders for file in (ROOT / folder).rglob("*.py")]
     classes = [found for text in texts for found in re.findall(r"^class (\w+)\(([^)]*)\)", text, re.MULTILINE)]
     found = {"CdcAssetsError", "SparkJobError"}
     for _ in classes:

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pymysql
 
+from cdc_assets.capture.log_position import CaughtUpTimeoutError
 from cdc_assets.capture.preflight.inspection import preflight
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.capture_assets import flow_check
 from cdc_assets.defs.check_specs import EVENTS_FLOW
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import CaughtUpTimeoutError
 from cdc_assets_tests.hostile.binlog_clauses import draw_clauses
 from cdc_assets_tests.hostile.binlog_facts import BinlogFacts
 from cdc_assets_tests.hostile.binlog_tables import Column, Table

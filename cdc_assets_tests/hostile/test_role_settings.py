@@ -13,7 +13,7 @@ import pytest
 from typing_extensions import override
 
 from cdc_assets.capture.connectors.postgresql_connector import capture_config, refuse_time_zone
-from cdc_assets.registry.errors import ConnectorFailedError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.live.live_source import LiveSource, Part
 from cdc_assets_tests.support.servers.apicurio import WorkerWithAvro
@@ -98,7 +98,7 @@ def test_a_time_zone_that_would_be_in_the_values_is_refused(zoned: LiveSource) -
         assert not is_refused(connection, without)
         statements = capture_config(zoned.source(["zoned.spans"]))["database.initial.statements"]
     # Of a worker elsewhere the session alone is in another time zone; `--all` starts one.
-    with pytest.raises(ConnectorFailedError) as refusal:
+    with pytest.raises(ServiceError) as refusal:
         zoned.capture(["zoned.spans"], database__initial__statements=f"SET TimeZone = 'Asia/Tokyo';{statements}")
     assert_told(refusal.value)
 
@@ -112,7 +112,7 @@ def test_a_worker_elsewhere_is_refused(zoned: LiveSource) -> None:
     here.kill()
     elsewhere.start()
     try:
-        with pytest.raises(ConnectorFailedError) as refusal:
+        with pytest.raises(ServiceError) as refusal:
             zoned.capture(["zoned.spans"])
         assert_told(refusal.value)
         zoned.capture(["zoned.plain"])
@@ -127,7 +127,7 @@ class WorkerInTokyo(WorkerWithAvro):
         return [part.replace("-Duser.timezone=UTC", "-Duser.timezone=Asia/Tokyo") for part in super().command()]
 
 
-def assert_told(refusal: ConnectorFailedError) -> None:
+def assert_told(refusal: ServiceError) -> None:
     told = str(refusal)
     assert "the Connect worker runs in time zone Asia/Tokyo" in told
     assert "moments inside of zoned.spans.v" in told

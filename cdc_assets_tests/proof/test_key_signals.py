@@ -23,7 +23,7 @@ from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import UnaskedSource
 from cdc_assets_tests.support.row_servers import EVERY, InSqlite, source_of
-from spark.errors import NotInSqlError
+from spark.errors import JobRefusedError
 from spark.specs import Column
 from spark.values.sql_dialects import Dialect
 
@@ -48,7 +48,7 @@ def test_a_condition_finds_its_keys_and_no_other(dialect: Dialect) -> None:
     found = database.execute(f"SELECT * FROM t WHERE {in_sqlite(dialect.condition(KEY, wanted))}").fetchall()
     assert sorted(found) == sorted(wanted)
     assert "12.50" in dialect.condition(KEY[1:], [(Decimal("12.50"),)])
-    with pytest.raises(NotInSqlError, match="a value of bytes cannot be asked for"):
+    with pytest.raises(JobRefusedError, match="a value of bytes cannot be asked for"):
         dialect.condition(KEY[1:], [(b"x",)])
 
 

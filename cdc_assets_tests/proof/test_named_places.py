@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_assets.capture import log_position, named_log_position
+from cdc_assets.capture.log_position import CaughtUpTimeoutError
 from cdc_assets.chain import table_reload
 from cdc_assets.chain.bronze_append import AppendPlan
 from cdc_assets.cli.cdc_command import app
@@ -21,7 +22,7 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs import capture_assets
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.proof.caught_up import Awaited, wait_caught_up
-from cdc_assets.registry.errors import CaughtUpTimeoutError, DatabaseError
+from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.loader import load_source
 from cdc_assets_tests.support.declared import declare
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver

@@ -11,14 +11,14 @@ import dagster as dg
 import pytest
 
 from cdc_assets.capture import log_position
-from cdc_assets.capture.log_position import CarriedPlace, LogPosition, TopicsStandError, carry_to_lake
+from cdc_assets.capture.log_position import CarriedPlace, CaughtUpTimeoutError, LogPosition, carry_to_lake
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs import capture_assets
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.proof import caught_up, chain_status
 from cdc_assets.proof.caught_up import wait_caught_up
-from cdc_assets.registry.errors import CaughtUpTimeoutError, TableFailuresError, TopicDeniedError
+from cdc_assets.registry.errors import FailuresError, ServiceError
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
@@ -70,12 +70,17 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mirror:
     return found
 
 
+def _reached(error: CaughtUpTimeoutError) -> LogPosition:
+    assert error.reached is not None
+    return error.reached
+
+
 def test_it_is_named_with_what_to_look_at_and_the_others_have_their_position(source: Source, mirror: Mirror) -> None:
     said: list[str] = []
-    with pytest.raises(TopicsStandError) as stands:
+    with pytest.raises(CaughtUpTimeoutError) as stands:
         carry_to_lake(Chain(Platform(), source), deadline=30, say=said.append)
     assert stands.value.topics == {BAD}
-    assert (stands.value.position.lsn, stands.value.position.offsets) == ("0/1", {f"core.{GOOD}": {0: 3}})
+    assert (_reached(stands.value).lsn, _reached(stands.value).offsets) == ("0/1", {f"core.{GOOD}": {0: 3}})
     assert all(f"nothing new of {BAD} has come" in line and f"create and write core.{BAD} here?" in line for line in said)
     assert said
 
@@ -86,7 +91,7 @@ def test_a_connector_that_does_not_run_is_waited_for(source: Source, mirror: Mir
     said: list[str] = []
     with pytest.raises(CaughtUpTimeoutError, match=r"shop-mirror did not follow; .*shop-mirror is STOPPED") as ended:
         carry_to_lake(Chain(Platform(), source), deadline=1, say=said.append)
-    assert not isinstance(ended.value, TopicsStandError)
+    assert (ended.value.topics, ended.value.reached) == (frozenset(), None)
     assert {*said} == {"connector shop-mirror is STOPPED: ./cdc resume shop-mirror"}
 
 
@@ -96,16 +101,16 @@ def test_a_topic_that_may_not_be_read_is_named_at_once(source: Source, mirror: M
     class Denying(FakeKafka):
         def records_of(self, topics: Any, *, deadline: float = 0) -> Any:
             if BAD in topics:
-                raise TopicDeniedError(BAD, self.bootstrap)
+                raise ServiceError.of_topic(BAD, self.bootstrap)
             return super().records_of(topics, deadline=deadline)
 
     core = Denying({name: FakeTopic("id", {0: [RECORD] * 3}) for name in (GOOD, BAD)})
     monkeypatch.setattr(Platform, "core_kafka", lambda *_: core)
     monkeypatch.setattr(log_position, "_TOLD_SECONDS", 900.0)
     said: list[str] = []
-    with pytest.raises(TopicsStandError) as stands:
+    with pytest.raises(CaughtUpTimeoutError) as stands:
         carry_to_lake(Chain(Platform(), source), deadline=30, say=said.append)
-    assert (stands.value.topics, stands.value.position.offsets) == ({BAD}, {f"core.{GOOD}": {0: 3}})
+    assert (stands.value.topics, _reached(stands.value).offsets) == ({BAD}, {f"core.{GOOD}": {0: 3}})
     assert (
         said[0] == f"shop: topic {BAD} at fake:9092 may not be read: allow its login to read there (docs/how-to/kafka-login.md)"
     )
@@ -162,12 +167,13 @@ def test_whoever_waits_for_all_has_the_others_and_is_told(
             raise CaughtUpTimeoutError("away-capture has failed")
         if chain.source.name == "annex":
             return reached
-        raise TopicsStandError("the topic stands", {BAD}, LogPosition("m", "0/1", {f"core.{GOOD}": {0: 3}}))
+        others = LogPosition("m", "0/1", {f"core.{GOOD}": {0: 3}})
+        raise CaughtUpTimeoutError("the topic stands", topics={BAD}, reached=others)
 
     monkeypatch.setattr(caught_up, "carry_or_tell", carry)
     monkeypatch.setattr(caught_up, "_silent_tables", lambda *_, **__: ())
     said: list[str] = []
-    with pytest.raises(TableFailuresError, match="all others are done") as failed:
+    with pytest.raises(FailuresError, match="all others are done") as failed:
         wait_caught_up(Platform(), (away, source, annex), timeout=30, say=said.append)
     gone = "away-capture has failed"
     assert failed.value.failures == {"shop/secret": "the topic stands", "away/orders": gone, "away/secret": gone}
@@ -199,7 +205,7 @@ def test_twenty_seven_of_twenty_eight_tables_are_fresh_and_the_one_is_named(
     monkeypatch.setattr(caught_up, "_silent_tables", lambda *_, **__: ())
     monkeypatch.setattr(caught_up, "carry_or_tell", lambda chain, **limits: carry_to_lake(chain, **limits))
     said: list[str] = []
-    with pytest.raises(TableFailuresError, match="1 table failed, all others are done") as failed:
+    with pytest.raises(FailuresError, match="1 table failed, all others are done") as failed:
         wait_caught_up(Platform(), (wide,), timeout=30, say=said.append)
     assert failed.value.failures.keys() == {"wide/bad"}
     assert any(line.startswith("wide/bad: nobody waits for it any more: ") for line in said)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.proof.volumetry import BronzeCut, TopicAtCluster, TopicTally, TransportCount, count_transport
-from cdc_assets.registry.errors import KafkaError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
 from spark.errors import quantity
 
@@ -109,7 +109,7 @@ def test_a_recreated_topic_is_counted_anew() -> None:
 def test_retention_before_the_first_count_says_so() -> None:
     lake = FakeKafka({"core.t": FakeTopic("M", {0: [(b"k", b"1")] * 5}, begins={0: 3})})
     core = FakeKafka({"t": FakeTopic("T", {0: [(b"k", b"1")] * 5})})
-    with pytest.raises(KafkaError, match=r"core\.t partition 0 begins at offset 3: retention has removed records"):
+    with pytest.raises(ServiceError, match=r"core\.t partition 0 begins at offset 3: retention has removed records"):
         count_transport(
             core=TopicAtCluster(core, core.states(["t"])["t"]),  # type: ignore[arg-type]
             lake=TopicAtCluster(lake, lake.states(["core.t"])["core.t"]),  # type: ignore[arg-type]

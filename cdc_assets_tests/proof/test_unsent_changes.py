@@ -19,7 +19,7 @@ from cdc_assets.proof.capture_flow import Flow
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, TableResult
 from cdc_assets.proof.flow_witnesses import BinlogWitness
 from cdc_assets.proof.unsent_changes import forget_compared, forget_equal_tables, read_unsent_changes, remember
-from cdc_assets.registry.errors import CdcAssetsError, CutError, DatabaseError
+from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, RefusalError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.loader import load_source
 
@@ -199,7 +199,7 @@ def test_the_check_is_red_and_its_text_names_the_tables(source: Any) -> None:
     assert (passed, told.split(" of its")[0]) == (False, "x.t: 1 change")
     assert metadata["cdc/unsent"].value == {"x.t": 1}
     assert metadata["cdc/none_silent"]
-    late = CutError("connector shop-capture is at binlog.000001:120, not yet at binlog.000001:300")
+    late = RefusalError("connector shop-capture is at binlog.000001:120, not yet at binlog.000001:300")
     passed, told, _ = with_unsent(of_flow(late), source, log)
     assert (passed, told.startswith("x.t: 1 change"), told.endswith(str(late))) == (False, True, True)
 

@@ -10,7 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from cdc_assets.cli.lake_queries import copy_notebooks
 from cdc_assets.reading.notebook_frames import ask, rows_of
-from cdc_assets.registry.errors import LakeSqlError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets_tests.support.lake.delta_shop import write_shop
 
 
@@ -26,7 +26,7 @@ def test_a_statement_is_a_data_frame(lake: Path) -> None:
     assert found["id"].tolist() == [1, 2, 3]
     assert found.attrs == {"more": True}
     assert "silver.shop.order" in set(ask()["table"])
-    with pytest.raises(LakeSqlError, match=r"no table silver\.shop\.nothing"):
+    with pytest.raises(RefusalError, match=r"no table silver\.shop\.nothing"):
         ask("FROM silver.shop.nothing")
 
 
@@ -41,9 +41,9 @@ def test_a_version_is_read_as_it_was(lake: Path) -> None:
 
 
 def test_what_is_not_there_is_named(lake: Path) -> None:
-    with pytest.raises(LakeSqlError, match="at version 99"):
+    with pytest.raises(RefusalError, match="at version 99"):
         rows_of("shop", "orders", version=99)
-    with pytest.raises(LakeSqlError, match="silver.shop.nothing is no table of the registry"):
+    with pytest.raises(RefusalError, match="silver.shop.nothing is no table of the registry"):
         rows_of("shop", "nothing")
 
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from cdc_assets.cli.cdc_command import app
 from cdc_assets.reading.duckdb_sql import statements_of
-from cdc_assets.registry.errors import LakeSqlError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets_tests.support.lake.delta_shop import write, write_shop
 from spark.silver.task_merge import upgrade_protocol
 from spark.table.commit_writer import put_commit
@@ -46,7 +46,7 @@ def rows(statement: str, *more: str) -> list[dict[str, Any]]:
 
 def refusal(statement: str) -> str:
     done = ask(statement)
-    assert isinstance(done.exception, LakeSqlError), (done.output, done.exception)
+    assert isinstance(done.exception, RefusalError), (done.output, done.exception)
     return str(done.exception)
 
 
@@ -158,5 +158,5 @@ def test_what_is_wrong_is_told(lake: Path) -> None:
     assert "history.shop.orders: nothing of it is in the lake yet" in refusal("SELECT * FROM history.shop.orders")
     assert "prize" in refusal("SELECT prize FROM silver.shop.orders")
     assert "syntax error" in refusal("SELEC 1")
-    with pytest.raises(LakeSqlError, match="INSERT"):
+    with pytest.raises(RefusalError, match="INSERT"):
         statements_of("SELECT 1; INSERT INTO t VALUES (1)")

@@ -16,7 +16,7 @@ from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.upkeep_assets import build_maintenance_asset
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import KafkaError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.backup.bronze_tables import topic_of
 from cdc_assets_tests.recovery.command_line import cdc
@@ -83,7 +83,7 @@ def test_a_reading_that_the_topic_has_and_the_backup_has_not(history: EpochHisto
 
 def test_who_cannot_ask_removes_nothing(history: EpochHistory, monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(_: Platform) -> FakeKafka:
-        raise KafkaError("lake:9092 does not answer")
+        raise ServiceError("lake:9092 does not answer")
 
     monkeypatch.setattr(Platform, "lake_kafka", lost)
     before = keys(history.store)

@@ -17,7 +17,7 @@ from cdc_assets.recovery.cut_manifest import CutEntry, CutManifest, keep_cut, na
 from cdc_assets.recovery.restore_point import keep_cuts, restore_points
 from cdc_assets.recovery.restored_bronze import restore_bronze
 from cdc_assets.recovery.restored_source import RestoreWish, make_request
-from cdc_assets.registry.errors import BackupError, RestoreError
+from cdc_assets.registry.errors import BackupError, RefusalError
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.recovery.conftest import Ask
 from cdc_assets_tests.recovery.original import Original, held, quietly, rows, states
@@ -90,12 +90,12 @@ def test_what_the_backup_does_not_hold_is_refused(
     original.back_up(store, "orders")
     original.append("orders", rows(10, 10), ranges={0: (10, 20)})
     cut = keep(lake, shop, cut_of(original, NOW, "orders"))
-    with pytest.raises(RestoreError, match=f"the backup of shop has no cut {cut}; its newest: none"):
+    with pytest.raises(RefusalError, match=f"the backup of shop has no cut {cut}; its newest: none"):
         restore_points(store, shop, [orders], cut)
     keep_cuts(lake, shop, store)
-    with pytest.raises(RestoreError, match=f"shop/orders ends before cut {cut}: name an older one, or run the backup"):
+    with pytest.raises(RefusalError, match=f"shop/orders ends before cut {cut}: name an older one, or run the backup"):
         restore_points(store, shop, [orders], cut)
-    with pytest.raises(RestoreError, match=f"cut {cut} has no table customers: it was declared later"):
+    with pytest.raises(RefusalError, match=f"cut {cut} has no table customers: it was declared later"):
         restore_points(store, shop, shop.tables[1:], cut)
     original.back_up(store, "orders")
     request = ask(store, points=restore_points(store, shop, [orders], cut))

@@ -18,7 +18,7 @@ from cdc_assets.clients.databases.catalogue import CatalogueColumn, CatalogueTab
 from cdc_assets.clients.object_store import MissingObjectError, ObjectStore
 from cdc_assets.recovery.column_history import back_up_columns, begin_history
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import RestoreError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets.registry.table_declaration import Table
 from cdc_assets_tests.backup.faulty_store import FaultyStore
@@ -170,7 +170,7 @@ def test_an_old_table_that_never_changed_costs_no_request(made: Shop, born: time
 @pytest.mark.parametrize("text", ["no json", "{}", '{"cdc.schema": "{}"}', "[]", "1"])
 def test_what_is_no_ledger_is_refused(made: Shop, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     made.store.put(HISTORY, text.encode())
-    with pytest.raises(RestoreError, match=f"{HISTORY} is no schema ledger: .*; bring it back, or remove it"):
+    with pytest.raises(RefusalError, match=f"{HISTORY} is no schema ledger: .*; bring it back, or remove it"):
         made.given(monkeypatch)
 
 

@@ -27,7 +27,7 @@ from cdc_assets.recovery.consistent_cut import make_cut
 from cdc_assets.recovery.cut_manifest import CutEntry, CutManifest, keep_cut, name_of_cut, read_cuts
 from cdc_assets.recovery.maintenance import tables_in_lake
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import CutError, RegistryError
+from cdc_assets.registry.errors import RefusalError, RegistryError
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.declared import declare_source
@@ -146,10 +146,10 @@ def test_duckdb_takes_all_tables_of_a_cut(shop: Shop) -> None:
 
 @pytest.mark.parametrize("name", ["shop-20010101T000000Z", "nobody-20010101T000000Z", "nobody"])
 def test_a_cut_that_is_not_there_is_refused(shop: Shop, name: str) -> None:
-    with pytest.raises(CutError, match=r"cdc cut make shop|there are: shop"):
+    with pytest.raises(RefusalError, match=r"cdc cut make shop|there are: shop"):
         lake_at_cut.at(name)
     shop.keep()
-    with pytest.raises(CutError, match=r"it has 1 cut: cdc cut list shop|there are: shop"):
+    with pytest.raises(RefusalError, match=r"it has 1 cut: cdc cut list shop|there are: shop"):
         lake_at_cut.at(name)
     assert CliRunner().invoke(app, ["cut", "show", name]).exit_code == 2
 
@@ -183,7 +183,7 @@ def test_what_a_kept_cut_names_stays_readable(shop: Shop, monkeypatch: pytest.Mo
     forgotten = maintain(type(spec)(spec.path, time_travel=0.0, work_seconds=0.0))
     assert (forgotten.named, forgotten.files_removed) == (None, 2)
     assert forgotten.commits_expired > 20
-    with pytest.raises(CutError, match="cannot be read any more"):
+    with pytest.raises(RefusalError, match="cannot be read any more"):
         lake_at_cut.at("shop")["orders"].to_arrow()
 
 
@@ -193,10 +193,10 @@ def test_a_table_that_was_made_anew_is_not_taken_for_the_old_one(shop: Shop) -> 
     shop.keep()
     shutil.rmtree(shop.path("orders"))
     shop.write("orders", 8)
-    with pytest.raises(CutError, match="is of another table"):
+    with pytest.raises(RefusalError, match="is of another table"):
         lake_at_cut.at("shop")["orders"].to_arrow()
     done = CliRunner().invoke(app, ["sql", "FROM silver.shop.orders", "--cut", "shop"])
-    assert isinstance(done.exception, CutError)
+    assert isinstance(done.exception, RefusalError)
     (spec,) = [table.spec for table in tables_in_lake(shop.lake, shop.source) if table.name == "silver/shop/orders"]
     assert maintain(spec).given_up == {}
 
@@ -247,7 +247,7 @@ def test_no_cut_while_a_table_is_read_or_another_is_made(shop: Shop, monkeypatch
     journal = Journal.of("shop")
     journal.running = Onboarding("1", "shop", "temporary", ("public.lines",), "2026-11-25T12:00:00Z")
     journal.save()
-    with pytest.raises(CutError, match=r"public.lines: a reading is under way: cdc onboard shop --resume"):
+    with pytest.raises(RefusalError, match=r"public.lines: a reading is under way: cdc onboard shop --resume"):
         make_cut(Chain(Platform(), shop.source), print)
     assert CliRunner().invoke(app, ["cut", "make", "shop", "--dry-run"]).exit_code == 2
     journal.running = None
@@ -264,7 +264,7 @@ def test_a_table_of_cuts_of_another_format_is_refused(shop: Shop) -> None:
     path = names.cuts_path(shop.lake, shop.source)
     DeltaTable(path).alter.set_table_properties({"cdc.cuts": "2"}, raise_if_not_exists=False)
     refused = f"{path} is a table of cuts of format 2, this cdc reads 1: read it with the cdc that wrote it"
-    with pytest.raises(CutError, match=refused):
+    with pytest.raises(RefusalError, match=refused):
         read_cuts(shop.lake, shop.source)
-    with pytest.raises(CutError, match=refused):
+    with pytest.raises(RefusalError, match=refused):
         shop.keep()

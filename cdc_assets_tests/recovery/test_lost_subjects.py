@@ -13,7 +13,7 @@ import pytest
 from cdc_assets.backup.platform_log import PlatformState, find_subjects, write_state
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.recovery.lost_subjects import plan_subjects, restore_subjects
-from cdc_assets.registry.errors import RestoreError, SubjectsError
+from cdc_assets.registry.errors import RefusalError, ServiceError
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets_tests.recovery.command_line import cdc
@@ -87,7 +87,7 @@ def test_ids_and_versions_come_back_by_import(kept: ObjectStore, declare: Declar
 @pytest.mark.slow
 def test_what_a_killed_call_has_left_is_gone_on_from(kept: ObjectStore, declare: Declare, registry: ImportRegistry) -> None:
     source, registry.posts_until_it_fails = declare(registry.url), 3
-    with pytest.raises(SubjectsError, match="answers 500"):
+    with pytest.raises(ServiceError, match="answers 500"):
         restore_subjects(kept, source, quietly)
     assert registry.in_import == set(), "converters may write, whatever has failed"
     registry.posts_until_it_fails = 1_000
@@ -111,14 +111,14 @@ def test_another_schema_or_another_id_stops_all(
 ) -> None:
     source, registry.subjects = declare(registry.url), there
     before = json.dumps(there)
-    with pytest.raises(RestoreError, match=reason):
+    with pytest.raises(RefusalError, match=reason):
         restore_subjects(kept, source, quietly)
     assert json.dumps(registry.subjects) == before
 
 
 def test_a_registry_that_is_away_is_told_without_its_login(kept: ObjectStore, declare: Declare) -> None:
     source = declare("http://reader:canary@127.0.0.1:9")
-    with pytest.raises(SubjectsError, match="GET http://127.0.0.1:9/subjects/a.public.coin-key/versions") as failed:
+    with pytest.raises(ServiceError, match="GET http://127.0.0.1:9/subjects/a.public.coin-key/versions") as failed:
         plan_subjects(kept, source)
     assert "canary" not in str(failed.value)
 
@@ -154,6 +154,6 @@ def test_apicurio_that_has_lost_its_memory_gets_them_by_its_count(store: ObjectS
         assert find_subjects(source) == before
         assert cdc("restore", "feeds", "--topics")[1]["subjects"] == []
         write_state(store, source.name, PlatformState("", {}, {}, {}, later))
-        with pytest.raises(RestoreError, match=rf"gives {KEY} version 3 the id 5; in the records it is 6"):
+        with pytest.raises(RefusalError, match=rf"gives {KEY} version 3 the id 5; in the records it is 6"):
             restore_subjects(store, source, quietly)
         assert find_subjects(source) == before

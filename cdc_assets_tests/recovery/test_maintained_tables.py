@@ -20,11 +20,11 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.upkeep_assets import build_maintenance_asset, maintenance_check
 from cdc_assets.recovery.maintenance import EXPIRED_COMMITS, maintain_source, what_is_behind
-from cdc_assets.registry.errors import TableFailuresError
+from cdc_assets.registry.errors import FailuresError
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.recovery.shop_logs import SOURCE, Shop
 from cdc_assets_tests.support.declared import declare_source
-from spark.errors import LakePlaceError
+from spark.errors import JobRefusedError
 from spark.upkeep.maintenance_spec import MaintenanceSpec
 from spark.upkeep.table_maintenance import plan_table
 
@@ -116,12 +116,12 @@ def test_a_table_that_cannot_be_read_stops_no_other(shop: Shop) -> None:
     next(shop.bronze.glob("*.parquet")).unlink()
     found = maintain_source(Chain(Platform(), shop.source))
     assert [table.name for table, _ in islice(found, 1)] == ["silver/shop/orders"]
-    with pytest.raises(TableFailuresError, match=r"1 table failed, all others are done:\n  bronze/shop: FileNotFoundError"):
+    with pytest.raises(FailuresError, match=r"1 table failed, all others are done:\n  bronze/shop: FileNotFoundError"):
         next(found)
 
 
 def test_a_table_elsewhere_is_told(tmp_path: Path) -> None:
-    with pytest.raises(LakePlaceError, match="abfss://lake/bronze/shop"):
+    with pytest.raises(JobRefusedError, match="abfss://lake/bronze/shop"):
         plan_table(MaintenanceSpec("abfss://lake/bronze/shop"))
     found = plan_table(MaintenanceSpec(str(tmp_path)))
     assert what_is_behind(found) == ["the table's log does not begin here"]

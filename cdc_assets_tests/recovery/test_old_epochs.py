@@ -14,7 +14,7 @@ from cdc_assets.backup.verification import verify_backup
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.recovery.restore_point import restore_points
 from cdc_assets.recovery.restored_bronze import restore_bronze
-from cdc_assets.registry.errors import RestoreError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.recovery.conftest import Ask
 from cdc_assets_tests.recovery.epoch_history import DAY, START, EpochHistory, assert_restores, assert_whole, grow, keys
@@ -171,7 +171,7 @@ def test_a_restore_to_before_is_refused(history: EpochHistory, ask: Ask, shop: S
     [orders] = [table for table in shop.tables if table.name == "public.orders"]
     for text in (moment.isoformat(), "0000.ffff", (moment - timedelta(days=9)).isoformat()):
         with pytest.raises(
-            RestoreError,
+            RefusalError,
             match=r"epoch 1, and the earliest moment is 2026-12-31T13:00:00\+00:00 .*--to 2026-12-31T13:00:00\+00:00",
         ):
             restore_points(history.store, shop, [orders], text)

@@ -28,7 +28,7 @@ from cdc_assets.recovery.old_bronze_records import find_old_records
 from cdc_assets.recovery.past_records import STAYS_SECONDS, bring_back, remove_past
 from cdc_assets.recovery.removal import remove_backup
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import BackupError, RemovalError, RestoreError
+from cdc_assets.registry.errors import BackupError, RefusalError
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.backup.bronze_tables import topic_of
 from cdc_assets_tests.recovery.conftest import SHOP
@@ -326,7 +326,7 @@ def test_an_object_damaged_since_stops_who_asks_for_it(full: Original, root: Pat
     expire()
     broken = second_object(root)
     flip(broken)
-    with pytest.raises(RestoreError, match=f"do not come back, and nothing is changed: .*{broken.name.split('+')[-1]}"):
+    with pytest.raises(RefusalError, match=f"do not come back, and nothing is changed: .*{broken.name.split('+')[-1]}"):
         bring_back(Chain(Platform(), shop), shop.table("orders"), quietly)
     assert not DeltaTable.is_deltatable(names.past_path(Platform().lake, shop, shop.table("orders")))
 
@@ -340,7 +340,7 @@ def test_the_only_holder_is_not_left_and_not_removed(
     with pytest.raises(BackupError, match=r"is empty, and bronze has given its first 1612 records"):
         backup_table(local_store, source="shop", table="orders", bronze_path=full.path)
     assert list(local_store.list("shop/")) == []
-    with pytest.raises(RemovalError, match="the backup stays for as long as the lake does"):
+    with pytest.raises(RefusalError, match="the backup stays for as long as the lake does"):
         remove_backup(Chain(Platform(), shop))
 
 

@@ -36,7 +36,7 @@ from cdc_assets_tests.recovery.ledger_rows import append, window
 from cdc_assets_tests.recovery.original import TABLES, Original, fill, rows
 from cdc_assets_tests.recovery.shop_logs import write
 from cdc_assets_tests.support.declared import declare_source
-from spark.errors import ReplayError
+from spark.errors import JobRefusedError
 from spark.proof.ledger_contract import Counted, fold_ledger, ledger_metadata
 from spark.silver.quarantine_table import COLUMNS
 from spark.specs import Column, SilverSpec
@@ -238,7 +238,7 @@ def test_readers_say_the_same(lake: Lake) -> None:
     assert is_behind(lake.root, windows), "a rewritten silver is another version"
     # The history's version before the replay is older than time travel: nothing of the tables goes back.
     spec = SilverSpec("shop", "orders", lake.bronze, lake.path("silver"), (Column("id", "bigint"),), ("id",))
-    with pytest.raises(ReplayError, match=r"__history does not go back to version 3: .* Nothing is changed"):
+    with pytest.raises(JobRefusedError, match=r"__history does not go back to version 3: .* Nothing is changed"):
         undo(NO_SPARK, Undo(spec, lake.path("history")))
 
     # Whoever goes on, goes on from there: no record twice, none left out, in bronze and in the backup.

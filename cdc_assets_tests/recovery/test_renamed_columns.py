@@ -26,7 +26,7 @@ from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.events import change
 from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.lake.replayed import ReplayedTable
-from spark.errors import SchemaMismatchError
+from spark.errors import TableStopError
 from spark.silver import fold_job as silver
 from spark.silver.column_ledger import ledger_in
 
@@ -114,7 +114,7 @@ class Course:
         self.append()
         try:
             self.table.fold()
-        except SchemaMismatchError:
+        except TableStopError:
             self.replay()
             self.table.fold()
 

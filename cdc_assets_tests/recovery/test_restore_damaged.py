@@ -15,7 +15,7 @@ from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.recovery.restore_point import DAMAGED, RESTORED
 from cdc_assets.recovery.restored_bronze import plan_bronze, restore_bronze
 from cdc_assets.recovery.stored_rows import unpack
-from cdc_assets.registry.errors import DamagedObjectError
+from cdc_assets.registry.errors import BackupError
 from cdc_assets_tests.recovery.conftest import Ask
 from cdc_assets_tests.recovery.object_damage import cut_short, flip, name_as_it_is, newest_manifest, second_object
 from cdc_assets_tests.recovery.original import TABLES, Original, assert_same, fill, held, quietly, states
@@ -156,5 +156,5 @@ def test_an_earlier_manifest_that_was_written_again_is_told_by_the_next(backed_u
     ],
 )
 def test_what_is_unpacked_is_bounded_and_whole(data: bytes, message: str) -> None:
-    with pytest.raises(DamagedObjectError, match=message):
+    with pytest.raises(BackupError, match=message):
         unpack(data, "k", most=1 << 16)

@@ -11,7 +11,7 @@ from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.recovery import row_groups
 from cdc_assets.recovery.restore_point import AtOffsets, AtPosition, AtTime, RestorePoint, WholeBackup, parse_restore_point
 from cdc_assets.recovery.restored_bronze import restore_bronze
-from cdc_assets.registry.errors import RestoreError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets_tests.recovery.conftest import Ask
 from cdc_assets_tests.recovery.original import NOON, Original, held, quietly, row, rows, states
 
@@ -87,5 +87,5 @@ def test_a_point_is_a_time_or_a_position() -> None:
     assert parse_restore_point("2026-11-25") == AtTime(datetime(2026, 11, 25, tzinfo=timezone.utc))
     assert parse_restore_point("0000.00000000016b3748.1.0") == AtPosition("0000.00000000016b3748.1.0")
     for text in ("yesterday", "", "0/16B3748", "12"):
-        with pytest.raises(RestoreError, match="neither a time"):
+        with pytest.raises(RefusalError, match="neither a time"):
             parse_restore_point(text)

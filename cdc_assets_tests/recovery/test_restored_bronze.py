@@ -12,7 +12,7 @@ from cdc_assets.backup.verification import verify_backup
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.recovery.restore_point import EMPTY, RESTORED, THERE, RestoreRequest
 from cdc_assets.recovery.restored_bronze import plan_bronze, restore_bronze
-from cdc_assets.registry.errors import RestoreError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets_tests.recovery.conftest import Ask
 from cdc_assets_tests.recovery.original import ODD, TABLES, Original, assert_same, fill, held, quietly, row, rows, states
 from cdc_assets_tests.support.servers.endpoints import Endpoint
@@ -128,7 +128,7 @@ def test_what_is_there_is_never_touched(store: ObjectStore, original: Original, 
     beside.append("orders", rows(0, 3))
     before = held(beside.path, "orders")
     for act in (plan_bronze, lambda request: restore_bronze(request, quietly)):
-        with pytest.raises(RestoreError, match=r"holds 3 records of orders already.*cdc restore shop orders --into FOLDER"):
+        with pytest.raises(RefusalError, match=r"holds 3 records of orders already.*cdc restore shop orders --into FOLDER"):
             act(ask(store))
     assert held(beside.path, "orders") == before
     assert held(beside.path, "customers") == []

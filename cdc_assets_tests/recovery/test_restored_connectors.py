@@ -17,7 +17,7 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.recovery import restored_connectors
 from cdc_assets.recovery.restored_connectors import EPOCH, GOES_ON, plan_connectors, restore_connectors
-from cdc_assets.registry.errors import RestoreError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.source_declaration import CapturedSource
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
@@ -109,5 +109,5 @@ def test_a_topic_that_is_another_one_opens_an_epoch(tmp_path: Path, monkeypatch:
 
 def test_a_kind_without_epochs_is_told_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = declare(tmp_path, monkeypatch, "kind: sqlserver, dbname: shop", topic_id="another")
-    with pytest.raises(RestoreError, match="no new epoch is opened for kind sqlserver; cdc apply shop begins anew"):
+    with pytest.raises(RefusalError, match="no new epoch is opened for kind sqlserver; cdc apply shop begins anew"):
         plan_connectors(Chain(Platform(), source))

@@ -11,7 +11,7 @@ import pytest
 from cdc_assets.capture.connectors.config_difference import find_differing_keys
 from cdc_assets.capture.connectors.declared_connectors import capture_config
 from cdc_assets.capture.connectors.record_converters import class_of_converter, refuse_other_form
-from cdc_assets.registry.errors import ConnectError, MissingSecretError, RegistryError
+from cdc_assets.registry.errors import MissingSecretError, RegistryError, ServiceError
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.source_declaration import CapturedSource
 from cdc_assets.stack.declared_needs import plugins
@@ -130,7 +130,7 @@ def test_an_address_by_a_variable_is_judged_when_it_is_known(tmp_path: Path, mon
     capture = {"envelope": "debezium-avro", "schema_registry": {"url": {"env": "SCHEMAS"}}}
     source = source_of(tmp_path, capture)
     monkeypatch.setenv("SCHEMAS", "http://karapace:8081")
-    with pytest.raises(ConnectError, match="capture.schema_registry is at http://karapace:8081, and Apicurio's converter"):
+    with pytest.raises(ServiceError, match="capture.schema_registry is at http://karapace:8081, and Apicurio's converter"):
         capture_config(source)
     monkeypatch.setenv("SCHEMAS", URL)
     assert capture_config(source)["value.converter.apicurio.registry.url"].startswith("https://schemas.example.com/apis/registry")
@@ -193,5 +193,5 @@ def test_values_are_bounded_where_the_worker_has_our_converters(
 def test_a_limit_without_room_for_rows_is_refused(most: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDC_HOME", str(tmp_path))
     monkeypatch.setenv("CDC_CONNECT_BOUND", most)
-    with pytest.raises(ConnectError, match=f"at most '{most}' bytes has no room for rows: set CDC_CONNECT_BOUND"):
+    with pytest.raises(ServiceError, match=f"at most '{most}' bytes has no room for rows: set CDC_CONNECT_BOUND"):
         capture_config(source_of(tmp_path, {}))

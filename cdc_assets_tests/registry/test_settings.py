@@ -11,7 +11,7 @@ import pytest
 from cdc_assets.deploy.otlp_traces import traces_endpoint
 from cdc_assets.registry import settings
 from cdc_assets.registry.durable_file import read_json, replace_json
-from cdc_assets.registry.errors import CdcAssetsError, LakeAddressError, MissingAddressError, MissingSecretError
+from cdc_assets.registry.errors import CdcAssetsError, MissingAddressError, MissingSecretError, SettingError
 from cdc_assets.registry.references import EnvRef, SecretRef
 from cdc_assets.stack.declared_needs import places_to_remember
 from cdc_assets.stack.home import Home
@@ -134,7 +134,7 @@ def test_state_of_another_format_is_refused(home: Path) -> None:
 )
 def test_a_lake_that_would_half_work_is_refused(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDC_LAKE", root)
-    with pytest.raises(LakeAddressError, match=r"CDC_LAKE: .*object-store-lake\.md"):
+    with pytest.raises(SettingError, match=r"CDC_LAKE: .*object-store-lake\.md"):
         settings.lake()
 
 

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_assets.capture.kind_capture import CAPTURE
+from cdc_assets.capture.log_position import CaughtUpTimeoutError
 from cdc_assets.capture.onboarding.onboarding_state import find_source
 from cdc_assets.capture.onboarding.snapshot_again import refuse_kind
 from cdc_assets.capture.source_columns import catalogue_of
@@ -26,7 +27,7 @@ from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.proof.capture_flow import Flow
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import CaughtUpTimeoutError, DatabaseError, MissingSecretError, OnboardingError, RegistryError
+from cdc_assets.registry.errors import DatabaseError, MissingSecretError, RefusalError, RegistryError
 from cdc_assets.registry.kinds import experimental_warnings
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.source_declaration import UnaskedSource
@@ -133,11 +134,9 @@ def test_a_kind_without_onboarding_is_told_what_to_do_by_hand(tmp_path: Path, mo
     source = source_of(tmp_path, ORACLE)
     monkeypatch.setenv("CDC_SOURCES", str(tmp_path))
     monkeypatch.setitem(CAPTURE, "oracle", dataclasses.replace(CAPTURE["oracle"], onboarding=None))  # type: ignore[arg-type]
-    with pytest.raises(OnboardingError, match="erp is of kind oracle, and onboarding takes tables of .*mongodb only. By hand"):
+    with pytest.raises(RefusalError, match="erp is of kind oracle, and onboarding takes tables of .*mongodb only. By hand"):
         find_source(source.name)
-    with pytest.raises(
-        OnboardingError, match="is of kind oracle, whose signals are not sent from here.*cdc reconcile erp --heal"
-    ):
+    with pytest.raises(RefusalError, match="is of kind oracle, whose signals are not sent from here.*cdc reconcile erp --heal"):
         refuse_kind(source)
 
 

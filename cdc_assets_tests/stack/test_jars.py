@@ -11,7 +11,7 @@ from cdc_assets.stack import component_plan
 from cdc_assets.stack.jars import locked_jars
 from cdc_assets.stack.jars.jar_sets import SETS
 from cdc_assets.stack.jars.locked_jars import Jar, JarLock, download, missing, read_lock, repository, write_lock
-from cdc_assets.stack.stack_errors import DownloadError, StackError
+from cdc_assets.stack.stack_errors import StackError
 from cdc_assets_tests.stack.web import serve
 
 CONTENT = bytes(range(256)) * 2000
@@ -76,7 +76,7 @@ def test_a_file_that_is_not_the_locked_one_never_enters_the_cache(tmp_path: Path
     jar = a_jar()
     with serve() as site:
         site.files[f"/{jar.path}"] = CONTENT[:-1] + b"!"
-        with pytest.raises(DownloadError, match=rf"{jar.path} is not the locked file: sha256 .*, expected {jar.sha256}"):
+        with pytest.raises(StackError, match=rf"{jar.path} is not the locked file: sha256 .*, expected {jar.sha256}"):
             download([jar], tmp_path, repository=site.url)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
@@ -111,7 +111,7 @@ def test_a_broken_line_is_resumed_where_it_broke(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named_with_what_to_do(tmp_path: Path) -> None:
-    with serve() as site, pytest.raises(DownloadError, match=r"404.*\n.*MAVEN_MIRROR_URL"):
+    with serve() as site, pytest.raises(StackError, match=r"404.*\n.*MAVEN_MIRROR_URL"):
         download([a_jar()], tmp_path, repository=site.url)
 
 

@@ -16,7 +16,7 @@ from cdc_assets.registry.durable_file import replace_json
 from cdc_assets.stack.component_plan import choose, components, external_addresses, load
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.loopback import assign, own_address, reserve
-from cdc_assets.stack.stack_errors import PortTakenError, StackError
+from cdc_assets.stack.stack_errors import StackError
 from cdc_assets_tests.support.own_stack import named_gcs
 
 
@@ -24,11 +24,11 @@ def test_a_taken_port_is_named_with_its_owner() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(
-            PortTakenError, match=rf"core-kafka: port {port} is taken by python\S* \(pid {os.getpid()}: .*pytest"
+            StackError, match=rf"core-kafka: port {port} is taken by python\S* \(pid {os.getpid()}: .*pytest"
         ) as caught:
             assign(["core-kafka"], {}, environment={"CDC_PORT_CORE_KAFKA": str(port)})
         assert "CDC_PORT_CORE_KAFKA" in str(caught.value)
-        with pytest.raises(PortTakenError):
+        with pytest.raises(StackError, match=rf"port {port} is taken by"):
             assign(["core-kafka"], {"core-kafka": port}, environment={})
 
 
@@ -95,7 +95,7 @@ def test_a_taken_port_is_named_where_the_page_would_listen() -> None:
     with socket.create_server(("127.9.9.9", 0)) as server:
         port = server.getsockname()[1]
         assert assign(["page"], {"page": port}, environment={}) == {"page": port}
-        with pytest.raises(PortTakenError, match=f"port {port} is taken by"):
+        with pytest.raises(StackError, match=f"port {port} is taken by"):
             assign(["page"], {"page": port}, hosts={"page": "127.9.9.9"}, environment={})
 
 

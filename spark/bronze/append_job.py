@@ -3,8 +3,8 @@
 One Kafka read is kept in memory, counted, then written; the counts and the number of the append's turn are part of
 the commit, so of two appends that have seen the same log Delta refuses the second. A job that dies before the commit
 leaves orphan files only, one that dies behind it finds its ranges committed and adds nothing. Nothing is committed
-where records are gone from Kafka (RangeLostError), a range does not continue what is committed (RangeGapError) or the
-topic is another one (TopicChangedError); what two appends of earlier versions both hold is taken out here.
+where records are gone from Kafka (JobRefusedError), a range does not continue what is committed (JobRefusedError) or the
+topic is another one (JobRefusedError); what two appends of earlier versions both hold is taken out here.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as sf
 
-from spark.errors import SpecError
+from spark.errors import JobRefusedError
 from spark.events import kafka_source as kafka_ranges
 from spark.events import positions, postgresql_positions
 from spark.events.avro_records import heads, schema_ids
@@ -314,7 +314,7 @@ def event_times(topics: Sequence[TopicRange], envelope_time: Column) -> Column:
 def _read(declared: str) -> Column:
     form, _, path = declared.partition(":")
     if form not in FORMS or not path:
-        raise SpecError(f"event_time {declared!r} is not form:path with a form of {', '.join(FORMS)}")
+        raise JobRefusedError(f"event_time {declared!r} is not form:path with a form of {', '.join(FORMS)}")
     text = sf.get_json_object(sf.col("value").cast("string"), f"$.{path}")
     if form == "iso":
         moment = text.try_cast("timestamp")

@@ -62,7 +62,7 @@ def append_ranges(spec: BronzeSpec, read_ranges: ReadRanges = range_reader.read_
 
     Raises:
         LeftToSparkError: Spark has to look at it; nothing is committed.
-        RangeGapError, TopicChangedError: as spark.bronze.append_job.
+        JobRefusedError: as spark.bronze.append_job.
     """
     started = time.monotonic()
     missing = find_missing_ranges(spec)
@@ -76,7 +76,7 @@ def write_part(spec: BronzeSpec, number: int, parts: int) -> BatchPart:
 
     Raises:
         LeftToSparkError: Spark has to look at it.
-        RangeGapError, TopicChangedError: as spark.bronze.append_job.
+        JobRefusedError: as spark.bronze.append_job.
     """
     missing = find_missing_ranges(spec)
     own = divide_ranges(missing.todo, parts)

@@ -15,7 +15,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sf
 
-from spark.errors import SpecError
+from spark.errors import JobRefusedError
 from spark.events.avro_schemas import AvroSchema, Wanted, avro_schema, field_of
 from spark.events.envelope import Envelope
 from spark.specs import Column
@@ -40,7 +40,7 @@ class AvroEnvelope(Envelope):
     def prepare(self, records: DataFrame, registry: str | None, known: SchemaIds | None = None) -> Envelope:
         """With the schemas that the records were written with."""
         if registry is None:
-            raise SpecError(f"envelope {self.name} needs the address of a schema registry (schema_registry)")
+            raise JobRefusedError(f"envelope {self.name} needs the address of a schema registry (schema_registry)")
         if known is None:
             known = schema_ids([records.agg(*heads()).collect()[0]])
         return type(self)(_fetch_schemas(registry, known["value"]), _fetch_schemas(registry, known["key"]))

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from spark.errors import SchemaRegistryError
+from spark.errors import EndpointError
 
 TIMEOUT_SECONDS = 10
 UNKNOWN_SECONDS = 30.0
@@ -35,7 +35,7 @@ def avro_schema(registry: str, schema_id: int) -> Any | None:
     """The parsed schema; None when the registry does not know the id.
 
     Raises:
-        SchemaRegistryError: the registry does not answer, or the id is no self-contained Avro schema.
+        EndpointError: the registry does not answer, or the id is no self-contained Avro schema.
     """
     key = (registry, schema_id)
     if key in _FOUND:
@@ -57,10 +57,10 @@ def _fetch_schema(registry: str, schema_id: int) -> Any | None:
     registry, _ = without_login(registry)
     kind = answer.get("schemaType", "AVRO")
     if kind != "AVRO":
-        raise SchemaRegistryError(f"schema {schema_id} of {registry} is {kind}, this envelope reads AVRO")
+        raise EndpointError(f"schema {schema_id} of {registry} is {kind}, this envelope reads AVRO")
     if answer.get("references"):
         names = ", ".join(str(r.get("name")) for r in answer["references"])
-        raise SchemaRegistryError(
+        raise EndpointError(
             f"schema {schema_id} of {registry} refers to {names}; register it self-contained (Debezium's converter does)"
         )
     return json.loads(answer["schema"])
@@ -70,14 +70,12 @@ def ask_types(registry: str) -> list[str]:
     """The kinds of schemas that the registry keeps: AVRO, JSON, PROTOBUF.
 
     Raises:
-        SchemaRegistryError: it does not answer, does not take the login, or is none.
+        EndpointError: it does not answer, does not take the login, or is none.
     """
     types = _ask(registry, "/schemas/types")
     if not isinstance(types, list):
         shown, _ = without_login(registry)
-        raise SchemaRegistryError(
-            f"schema registry: {shown} does not answer as Confluent's does: GET /schemas/types finds nothing"
-        )
+        raise EndpointError(f"schema registry: {shown} does not answer as Confluent's does: GET /schemas/types finds nothing")
     return [str(schema_type) for schema_type in types]
 
 
@@ -86,7 +84,7 @@ def _ask(registry: str, path: str) -> Any | None:
     registry, login = without_login(registry)
     url = f"{registry.rstrip('/')}{path}"
     if urlsplit(url).scheme not in ("http", "https"):
-        raise SchemaRegistryError(f"schema registry {registry!r} is not an http(s) address")
+        raise EndpointError(f"schema registry {registry!r} is not an http(s) address")
     try:
         request = urllib.request.Request(url, headers={"Accept": ACCEPT})
         for name, value in login.items():
@@ -97,9 +95,9 @@ def _ask(registry: str, path: str) -> Any | None:
     except urllib.error.HTTPError as error:
         if error.code == 404:
             return None
-        raise SchemaRegistryError(f"schema registry: GET {url} answers {error.code} {error.reason}") from error
+        raise EndpointError(f"schema registry: GET {url} answers {error.code} {error.reason}") from error
     except (OSError, ValueError) as error:
-        raise SchemaRegistryError(f"schema registry: GET {url}: {error}; is it running and reachable from here?") from error
+        raise EndpointError(f"schema registry: GET {url}: {error}; is it running and reachable from here?") from error
 
 
 def without_login(address: str) -> tuple[str, dict[str, str]]:
@@ -108,11 +106,11 @@ def without_login(address: str) -> tuple[str, dict[str, str]]:
     urllib takes no such address: it would say that there is no host of that name, password and all.
 
     Raises:
-        SchemaRegistryError: the login ends before its host, at a character that is not written as %XX; it is not shown.
+        EndpointError: the login ends before its host, at a character that is not written as %XX; it is not shown.
     """
     parts = urlsplit(address)
     if "@" in address[len(f"{parts.scheme}://{parts.netloc}") :]:
-        raise SchemaRegistryError(
+        raise EndpointError(
             "schema registry: its address has an @ behind the host; write such characters of the login as %XX: / is %2F, "
             "? is %3F, # is %23, @ is %40"
         )

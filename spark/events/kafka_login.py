@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spark.errors import KafkaLoginError
+from spark.errors import JobRefusedError
 
 _BLANK = " \t\f"
 _PAIR = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*(?:[=:][ \t\f]*)?(.*)", re.DOTALL)
@@ -145,13 +145,13 @@ def read_login(path: str) -> KafkaLogin:
     """Read and look at everything that can be looked at without the broker.
 
     Raises:
-        KafkaLoginError: with the file, the key, and what to do; never with a value that may be a secret.
+        JobRefusedError: with the file, the key, and what to do; never with a value that may be a secret.
     """
     if not path.startswith("/") or re.search(r"[:{}]", path):
-        raise KafkaLoginError(f"{path!r}: a client.properties is named by an absolute path without ':', '{{' or '}}'")
+        raise JobRefusedError(f"{path!r}: a client.properties is named by an absolute path without ':', '{{' or '}}'")
     values = properties(_text(path, Path(path)))
     for complaint in _complaints(values):
-        raise KafkaLoginError(f"{path}: {complaint}")
+        raise JobRefusedError(f"{path}: {complaint}")
     if any(key in values and not file_of_reference(values[key]) for key in SECRETS):
         _refuse_readable(path, Path(path))
     for key in (*TRUSTED, *OWN, *SECRETS):
@@ -224,9 +224,9 @@ def _text(path: str, file: Path, key: str = "") -> str:
         return file.read_text(encoding="utf-8")
     except OSError as error:
         mend = "put it there" if isinstance(error, FileNotFoundError) else f"chown or chmod {file} so that this user may read it"
-        raise KafkaLoginError(f"{described}: {error.strerror}; {mend}") from None
+        raise JobRefusedError(f"{described}: {error.strerror}; {mend}") from None
     except UnicodeDecodeError:
-        raise KafkaLoginError(f"{described}: is no text; PEM and properties are") from None
+        raise JobRefusedError(f"{described}: is no text; PEM and properties are") from None
 
 
 def _refuse_readable(path: str, file: Path, key: str = "") -> None:
@@ -234,7 +234,7 @@ def _refuse_readable(path: str, file: Path, key: str = "") -> None:
     mode = file.stat().st_mode & 0o777
     if mode & 0o007:
         described = f"{path}: {key} {file}" if key else str(file)
-        raise KafkaLoginError(f"{described} holds a secret and its mode is {mode:04o}: others may use it; chmod o= {file}")
+        raise JobRefusedError(f"{described} holds a secret and its mode is {mode:04o}: others may use it; chmod o= {file}")
 
 
 def _refuse_no_pem(path: str, key: str, text: str) -> None:
@@ -244,13 +244,13 @@ def _refuse_no_pem(path: str, key: str, text: str) -> None:
     if key in (KEY_FILE, PRIVATE_KEY) and not re.search("-----BEGIN (ENCRYPTED )?PRIVATE KEY-----", text):
         missing.append("a private key in PKCS#8 (-----BEGIN PRIVATE KEY-----; openssl pkcs8 -topk8 makes one of another)")
     if missing:
-        raise KafkaLoginError(f"{path}: {key} holds no {', and no '.join(item.removeprefix('a ') for item in missing)}")
+        raise JobRefusedError(f"{path}: {key} holds no {', and no '.join(item.removeprefix('a ') for item in missing)}")
 
 
 def _jaas(path: str, text: str, mechanism: str) -> Jaas:
     login, module = jaas(text.strip()), MODULES[mechanism]
     if login is None or login.module != module or set(login.options) != {"username", "password"}:
-        raise KafkaLoginError(f"{path}: sasl.jaas.config is not as {mechanism} has it: {_example(mechanism)}")
+        raise JobRefusedError(f"{path}: sasl.jaas.config is not as {mechanism} has it: {_example(mechanism)}")
     return login
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.errors import KafkaLoginError, RangeGapError, RangeLostError, SparkJobError, SpecError, TopicChangedError, quantity
+from spark.errors import JobRefusedError, SparkJobError, quantity
 from spark.events.kafka_login import read_login
 from spark.events.kafka_messages import Place, kafka_spans
 from spark.events.large_records import LargeRecord, find_large_records
@@ -58,11 +58,11 @@ def remaining(topic: TopicRange, committed: Committed) -> TopicRange | None:
     if state is None or topic.epoch > state.epoch:
         return topic
     if topic.epoch < state.epoch:
-        raise TopicChangedError(
+        raise JobRefusedError(
             f"topic {topic.topic}: epoch {topic.epoch} is asked for, bronze has already committed epoch {state.epoch}"
         )
     if topic.topic_id != state.topic_id:
-        raise TopicChangedError(
+        raise JobRefusedError(
             f"topic {topic.topic} was recreated: its id is {topic.topic_id}, bronze has committed {state.topic_id} in "
             f"epoch {state.epoch}; its offsets start again, so read it under a higher epoch after checking what is missing"
         )
@@ -70,7 +70,7 @@ def remaining(topic: TopicRange, committed: Committed) -> TopicRange | None:
     for partition, (start, end) in topic.ranges.items():
         done = state.positions.get(partition, 0)
         if start > done:
-            raise RangeGapError(
+            raise JobRefusedError(
                 f"topic {topic.topic} partition {partition}: the range starts at offset {start}, bronze has committed up "
                 f"to {done}; offsets {done}..{start - 1} would be lost"
             )
@@ -107,7 +107,7 @@ def _read_around(
             rounds[number][place], start = (start, each.behind), each.offset + 1
         rounds[0][place] = (start, end)
     if len(rounds) > MOST_LARGE:
-        raise SpecError(
+        raise JobRefusedError(
             f"{describe(topics)}: a partition has {quantity(len(rounds) - 1, 'record')} too large to be read; {_SMALLER}"
         )
     rows = session.createDataFrame([each.row() for each in large], KAFKA_SCHEMA)
@@ -142,10 +142,10 @@ def read_options(spec: BronzeSpec, topics: Sequence[TopicRange]) -> dict[str, st
     """What Spark's Kafka source is told; `kafka_options` may tune, but not change what is read, nor hold a secret."""
     refused = sorted(k for k in spec.kafka_options if k.lower() in RESERVED_LOWER)
     if refused:
-        raise SpecError(f"kafka_options {refused} are the job's own: exactly the committed records of the ranges are read")
+        raise JobRefusedError(f"kafka_options {refused} are the job's own: exactly the committed records of the ranges are read")
     secret = sorted(k for k, value in spec.kafka_options.items() if SECRET.search(k.lower()) and not value.startswith("${"))
     if secret:
-        raise SpecError(
+        raise JobRefusedError(
             f"kafka_options {secret} hold a secret: write it to a client.properties, and its path as the spec's login"
         )
     total = sum(end - start for t in topics for start, end in t.ranges.values())
@@ -184,7 +184,7 @@ def losses_named(topics: Sequence[TopicRange]) -> Iterator[None]:
     """Around whatever reads Kafka.
 
     Raises:
-        RangeLostError: when Spark says that records of a range are not to be had.
+        JobRefusedError: when Spark says that records of a range are not to be had.
     """
     try:
         yield
@@ -200,7 +200,7 @@ def refusals_named(*clusters: tuple[str, str]) -> Iterator[None]:
     """Around whatever reads Kafka; `clusters` are the addresses and the logins' paths.
 
     Raises:
-        KafkaLoginError: when Kafka does not let Spark in.
+        JobRefusedError: when Kafka does not let Spark in.
     """
     try:
         yield
@@ -212,7 +212,7 @@ def refusals_named(*clusters: tuple[str, str]) -> Iterator[None]:
             f"Kafka at {address} does not let Spark in by {login or 'no login'}" for address, login in clusters if address
         )
         mend = "correct that file on Spark's machines, or its user's rights (docs/how-to/kafka-login.md), and run it again"
-        raise KafkaLoginError(f"{places}: {refusal[0].strip()[:300]}; {mend}") from error
+        raise JobRefusedError(f"{places}: {refusal[0].strip()[:300]}; {mend}") from error
 
 
 def lost_range(error: Exception, topics: Sequence[TopicRange]) -> SparkJobError | None:
@@ -222,7 +222,7 @@ def lost_range(error: Exception, topics: Sequence[TopicRange]) -> SparkJobError 
         return None
     named = _range_in_message(text, topics)
     reason = next((line.strip() for line in text.splitlines() if LOSS.search(line)), text.splitlines()[0])[:300]
-    return RangeLostError(
+    return JobRefusedError(
         f"Kafka does not hand out every record of {describe(named)}: {reason}. Retention or delete_records removed "
         "them, or the range ends above the last stable offset (an open transaction); nothing was committed"
     )

@@ -10,7 +10,7 @@ from functools import cache
 
 from pyspark.sql import Column
 
-from spark.errors import SpecError
+from spark.errors import JobRefusedError
 from spark.events.attunity_json import AttunityJson
 from spark.events.debezium_envelopes import (
     DebeziumAvro,
@@ -53,10 +53,10 @@ def envelope(name: str) -> Envelope:
     """The envelope of that name.
 
     Raises:
-        SpecError: naming the known ones.
+        JobRefusedError: naming the known ones.
     """
     if name not in _CLASSES:
-        raise SpecError(f"envelope {name!r} is not known; known are {', '.join(sorted(_CLASSES))}")
+        raise JobRefusedError(f"envelope {name!r} is not known; known are {', '.join(sorted(_CLASSES))}")
     return _CLASSES[name]()
 
 
@@ -64,10 +64,10 @@ def connector(name: str) -> Connector:
     """The kind of source of that name.
 
     Raises:
-        SpecError: naming the known ones.
+        JobRefusedError: naming the known ones.
     """
     if name not in _CONNECTORS:
-        raise SpecError(f"connector {name!r} is not known; known are {', '.join(sorted(_CONNECTORS))}")
+        raise JobRefusedError(f"connector {name!r} is not known; known are {', '.join(sorted(_CONNECTORS))}")
     return _CONNECTORS[name]
 
 

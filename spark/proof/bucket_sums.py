@@ -2,7 +2,7 @@
 several small tables by one query.
 
 Rows come from spark.proof.table_at_cut and are compared by the number of spark.proof.row_text. A table that cannot be
-read at the cut raises NotComparableError.
+read at the cut raises JobRefusedError.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ as `reconcile --heal` asks.
 
 In silver the result replaces rows at their own position; a key that bronze says is gone, or that is there twice, is
 deleted first. In a history the versions of the damaged keys are replaced in one commit, and its place in the log
-stays; where it has gone on meanwhile, or bronze no longer holds it all, nothing is touched (NotComparableError).
+stays; where it has gone on meanwhile, or bronze no longer holds it all, nothing is touched (JobRefusedError).
 Killed anywhere, both can be run again.
 """
 
@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.bronze.change_log import fold_at_last_run, table_events
-from spark.errors import NotComparableError
+from spark.errors import JobRefusedError
 from spark.proof import history_proof
 from spark.proof.history_proof import Again, as_folded, versions_again
 from spark.proof.row_text import RowText
@@ -114,7 +114,7 @@ def mend_history(session: SparkSession, again: Again) -> int:
     touched then.
 
     Raises:
-        NotComparableError: bronze does not hold all that the history was made of, or the history has gone on since.
+        JobRefusedError: bronze does not hold all that the history was made of, or the history has gone on since.
     """
     with lend_to_spark(again.spec.path):
         return run_again(lambda: _mend_history(session, replace(again, part=0, parts=1)))
@@ -123,11 +123,11 @@ def mend_history(session: SparkSession, again: Again) -> int:
 def _mend_history(session: SparkSession, damaged: Again) -> int:
     before = silver_folded(session, damaged.spec.path)
     if before is None or before.topics != damaged.folded.topics:
-        raise NotComparableError(f"{damaged.spec.path} has gone on since it was looked at: run it again")
+        raise JobRefusedError(f"{damaged.spec.path} has gone on since it was looked at: run it again")
     spec, _ = as_folded(session, damaged.spec)
     again = replace(damaged, spec=spec, folded=before)
     if why := history_proof.why_not_folded(session, again):
-        raise NotComparableError(f"{why}; what is left of the history is kept as it is")
+        raise JobRefusedError(f"{why}; what is left of the history is kept as it is")
     newest = session.sql(f"DESCRIBE HISTORY {table_at(spec.path)} LIMIT 1").first()
     assert newest is not None
     there = history_proof.versions_there(session, again, newest.version).transform(compute_once)

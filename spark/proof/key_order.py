@@ -18,7 +18,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.errors import NotComparableError
+from spark.errors import JobRefusedError
 from spark.silver.typed_changes import slot
 from spark.specs import Column
 from spark.table.spark_plans import any_of
@@ -107,7 +107,7 @@ class KeyOrder:
 
     def _same(self, keys: KeyRange) -> None:
         if keys.columns != self.names:
-            raise NotComparableError(f"the key is {', '.join(self.names)} now, and was {', '.join(keys.columns)}: run it again")
+            raise JobRefusedError(f"the key is {', '.join(self.names)} now, and was {', '.join(keys.columns)}: run it again")
 
 
 def about(keys: DataFrame, count: int) -> Bound | None:

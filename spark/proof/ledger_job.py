@@ -112,7 +112,7 @@ def commit(session: SparkSession, spec: LedgerSpec, state: LedgerState, booked_b
     """Append what was found; the version of the commit.
 
     Raises:
-        CommitNotFoundError: another run has committed since `state`; nothing is appended.
+        CommitLeftOutError: another run has committed since `state`; nothing is appended.
     """
     operation_id = uuid.uuid4().hex
     named = [

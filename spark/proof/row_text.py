@@ -19,7 +19,7 @@ from functools import cached_property
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
 
-from spark.errors import NotComparableError
+from spark.errors import JobRefusedError
 from spark.proof.key_order import Bound, KeyOrder, KeyRange, OwnOrder, TwoRanges, key_order, own_order
 from spark.silver.typed_changes import condition_values, slot
 from spark.specs import SilverSpec
@@ -154,7 +154,7 @@ class RowText:
     def in_own_order(self) -> OwnOrder:
         """The same, where slices were chosen by it."""
         if self.own is None:
-            raise NotComparableError(f"the key ({', '.join(self.keys)}) cannot be asked for by its text any more: run it again")
+            raise JobRefusedError(f"the key ({', '.join(self.keys)}) cannot be asked for by its text any more: run it again")
         return self.own
 
     def bind_values(self, texts: Sequence[str | None]) -> Bound:
@@ -171,7 +171,7 @@ class RowText:
 
     def _in_order(self, part: KeyRange) -> KeyOrder:
         if self.order is None:
-            raise NotComparableError(f"the key ({', '.join(self.keys)}) has no order that is known on both sides: {part.text}")
+            raise JobRefusedError(f"the key ({', '.join(self.keys)}) has no order that is known on both sides: {part.text}")
         return self.order
 
     def _remainder(self, divisor: int) -> str:
@@ -184,13 +184,13 @@ class RowText:
         """The table's `where`: a column, the texts of its values, and whether those are the ones that are left out.
 
         Raises:
-            NotComparableError: the source's reader cannot write one of the columns.
+            JobRefusedError: the source's reader cannot write one of the columns.
         """
         columns, texts_kept = {c.name: c for c in self.spec.columns}, []
         for row_condition in self.spec.where:
             column_form = self.forms.get(row_condition.column)
             if column_form is None:
-                raise NotComparableError(
+                raise JobRefusedError(
                     f"where: column {row_condition.column!r} cannot be compared, so neither can the rows be chosen"
                 )
             texts = {

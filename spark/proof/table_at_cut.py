@@ -3,7 +3,7 @@
 Silver at a version read before the cut is joined by the events after it that the cut sees, from bronze or the
 mirrored topic; keys with rows that the cut does not see are folded from all of bronze. Bronze rows of a few keys are
 found by the records' own keys, so that no other value is parsed. Nothing is compared while a full snapshot is on its
-way, or where silver lacks a column still (NotComparableError).
+way, or where silver lacks a column still (JobRefusedError).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 from spark.bronze import batch_records
 from spark.bronze.batch_records import assign_positions, count_groups
 from spark.bronze.change_log import by_partition, new_events, table_events
-from spark.errors import NotComparableError
+from spark.errors import JobRefusedError
 from spark.events import kafka_source as kafka_ranges
 from spark.events.positions import epoch_prefix
 from spark.events.record_readers import envelope
@@ -147,7 +147,7 @@ class AtCut:
     def silver(self) -> DataFrame:
         """Silver at its version, in the columns of changes; rows marked as deleted included."""
         if missing := [name for name in self._columns.unheld if name not in self.without]:
-            raise NotComparableError(f"silver has no column {', '.join(missing)} yet: run it again once silver has folded on")
+            raise JobRefusedError(f"silver has no column {', '.join(missing)} yet: run it again once silver has folded on")
         if self._view is not None:
             return self._columns.of_source(self._view.in_slots(*META, _mark_of_gone(self._view.rows)))
         table = self._read_silver()
@@ -249,9 +249,9 @@ class AtCut:
             sf.count_if(self._is_undecided()).alias("undecided"),
         ).collect()[0]
         if facts.undecided:
-            raise NotComparableError("a snapshot of the table is on its way to the lake: run it again once it has arrived")
+            raise JobRefusedError("a snapshot of the table is on its way to the lake: run it again once it has arrived")
         if facts.truncated is not None and self.spec.truncate not in ("apply", "soft"):
-            raise NotComparableError(f"the source was truncated, and the table is declared with truncate: {self.spec.truncate}")
+            raise JobRefusedError(f"the source was truncated, and the table is declared with truncate: {self.spec.truncate}")
         return facts.events, facts.truncated
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark.errors import LeftToSparkError, NotExactError
+from spark.errors import LeftToSparkError
 from spark.events.arrow_records import keep_rows, leave_any, parse_objects
 from spark.events.positions import EPOCH_WIDTH
 from spark.events.record_readers import connector
@@ -74,7 +74,7 @@ def decode_keys(keys: pa.ChunkedArray, spec: SilverSpec) -> list[pa.Array]:
     try:
         leaves = _parse(keys, fields)
         key_values = [field.form.convert(leaves[field.name]) for field in fields]
-    except (pa.ArrowInvalid, NotExactError) as error:
+    except pa.ArrowInvalid as error:
         raise LeftToSparkError(f"a key whose values do not fit as they come: {str(error)[:200]}") from error
     for field, values in zip(fields, key_values, strict=True):
         leave_any(pc.is_null(values), f"an event without a value for the key's column {field.column.name!r}")
@@ -97,7 +97,7 @@ def decode_changes(records: pa.Table, spec: SilverSpec, fields: Sequence[Field])
     try:
         after, key = _parse(events["value"], fields, "after"), _parse(events["key"], keyed) if keyed else {}
         columns, gaps = _columns(events, spec, fields, after, key)
-    except (pa.ArrowInvalid, NotExactError) as error:
+    except pa.ArrowInvalid as error:
         raise LeftToSparkError(f"a record whose values do not fit as they come: {str(error)[:200]}") from error
     meta = {own: events[bronze].combine_chunks() for own, bronze in META.items()}
     if (outside := outside_in_arrow(spec, columns, gaps)) is not None:

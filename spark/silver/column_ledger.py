@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from spark.errors import CommitMetadataError, SpecError, other_format
+from spark.errors import JobRefusedError, TableStopError, other_format
 from spark.specs import OWN_COLUMNS, Column, Order, RowCondition, SilverSpec
 
 OWN_PREFIX = "_cdc_"
@@ -237,12 +237,12 @@ class ColumnLedger:
         """What to_text wrote.
 
         Raises:
-            CommitMetadataError: when it is not, or has another format.
+            TableStopError: when it is not, or has another format.
         """
         try:
             data = json.loads(text)
             if refusal := other_format(f"table property {PROPERTY}", "a schema ledger", data.get("cdc_assets"), FORMAT):
-                raise CommitMetadataError(refusal)
+                raise TableStopError(refusal)
             columns = tuple(Column.from_dict(c) for c in data["columns"])
             history = tuple(_entry(e) for e in data["history"])
             facts = {name: data[name] for name in ("generation", "renewed")}
@@ -251,8 +251,8 @@ class ColumnLedger:
             facts["made_by"] = tuple(FoldRules.from_dict(rules) for rules in data.get("made_by", ()))
             facts["left_out"] = tuple(data.get("left_out", ()))
             return cls(columns, history, tuple(data["keys"]), orders=orders, where=where, **facts)
-        except (ValueError, KeyError, TypeError, AttributeError, SpecError) as error:
-            raise CommitMetadataError(f"table property {PROPERTY} is not a schema ledger: {error}: {text[:200]}") from error
+        except (ValueError, KeyError, TypeError, AttributeError, JobRefusedError) as error:
+            raise TableStopError(f"table property {PROPERTY} is not a schema ledger: {error}: {text[:200]}") from error
 
 
 def _entry(data: dict[str, Any]) -> Entry:

@@ -17,7 +17,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.errors import NoViewError
+from spark.errors import JobRefusedError
 from spark.events.field_columns import order_of, orders_with
 from spark.silver import fold_job as silver_job
 from spark.silver import keyless_tables, row_completion, schema_difference, silver_table, spark_merge, table_generation
@@ -96,7 +96,7 @@ def columns_at_cut(ledger: ColumnLedger | None, spec: SilverSpec, *, after: str)
     """Of a table with that ledger, which has folded up to the position `after`.
 
     Raises:
-        SchemaMismatchError: the table stops at this change of the schema.
+        TableStopError: the table stops at this change of the schema.
     """
     if ledger is None:
         return ColumnsAtCut(spec, spec, SchemaPlan(columns=[*spec.columns]))
@@ -174,8 +174,8 @@ def rows_now(session: SparkSession, spec: SilverSpec) -> DataFrame:
     """The table's rows as they are now.
 
     Raises:
-        NoViewError: the table has no view, or the session would read its values otherwise than the jobs.
-        UnsupportedEventError: the table is declared to stop at what bronze holds.
+        JobRefusedError: the table has no view, or the session would read its values otherwise than the jobs.
+        TableStopError: the table is declared to stop at what bronze holds.
     """
     _check_session(session)
     for _ in range(_LOOKS):
@@ -183,7 +183,7 @@ def rows_now(session: SparkSession, spec: SilverSpec) -> DataFrame:
         view = rows_at(session, spec, newest_moment(session, spec))
         if ledger is None or read_ledger(session, spec) == ledger:
             return view.rows
-    raise NoViewError(f"table {spec.table}: its columns change faster than they are read; ask again")
+    raise JobRefusedError(f"table {spec.table}: its columns change faster than they are read; ask again")
 
 
 def newest_moment(session: SparkSession, spec: SilverSpec) -> Moment:
@@ -203,7 +203,9 @@ def rows_at(session: SparkSession, spec: SilverSpec, moment: Moment) -> ViewRows
     Quarantine stays as it is. The rows are those of the two versions, whatever is committed later.
     """
     if spec.multiset:
-        raise NoViewError(f"table {spec.table}: its rows are known by all of their values (without_key: multiset): read silver")
+        raise JobRefusedError(
+            f"table {spec.table}: its rows are known by all of their values (without_key: multiset): read silver"
+        )
     before, table = moment.before, None
     if before is None:
         spec = at_birth(spec)
@@ -290,7 +292,7 @@ def _check_session(session: SparkSession) -> None:
     other = [name for name in NEEDED if str(session.conf.get(name, None)).lower() != conf[name].lower()]
     if other:
         settings = ", ".join(f"{name}={conf[name]}" for name in other)
-        raise NoViewError(f"this session reads values otherwise than the jobs do; set {settings}")
+        raise JobRefusedError(f"this session reads values otherwise than the jobs do; set {settings}")
 
 
 def register(session: SparkSession, spec: SilverSpec, name: str, *, everywhere: bool = False) -> None:

@@ -24,7 +24,7 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark.errors import NotPlainError, RowMissingError
+from spark.errors import StatementStopError
 from spark.silver import keyed_batch, keyless_tables, row_completion, silver_table, spark_merge, table_generation
 from spark.silver.schema_evolution import align_columns, at_birth, record_birth
 from spark.specs import JobResult, SilverSpec
@@ -75,15 +75,15 @@ def _fold(silver_run: keyed_batch.SilverRun, records: int) -> tuple[Commit, Figu
         and not (silver_run.first_floor or silver_run.spec.renewed)
     ):
         try:
-            with translate_stops(NotPlainError):
+            with translate_stops(keyed_batch.NOT_PLAIN):
                 return _commit(silver_run, keyed_batch.read_plain_batch(silver_run), None, looked_up=False)
-        except NotPlainError:
+        except StatementStopError:
             pass  # nothing is committed: the rows are held below, and looked at
     with newest_batch(silver_run, records) as (silver_run, newest, truncated):
         try:
-            with translate_stops(RowMissingError):
+            with translate_stops(spark_merge.NO_ROW):
                 return _commit(silver_run, newest, truncated, looked_up=silver_run.must_look or bool(newest.facts.problems))
-        except RowMissingError:
+        except StatementStopError:
             return _commit(silver_run, newest, truncated, looked_up=True)
 
 

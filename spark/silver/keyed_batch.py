@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.bronze.change_log import by_partition, new_events, table_events
-from spark.errors import NotPlainError, UnsupportedEventError
+from spark.errors import TableStopError
 from spark.events.positions import epoch_prefix
 from spark.silver import quarantine_table
 from spark.silver.newest_event import POSITION, newest_per_key
@@ -233,14 +233,18 @@ class Newest:
     small: bool = False
 
 
+NOT_PLAIN = "CDC_NOT_PLAIN"
+"""Ends a statement: the newest changes hold a part of a row, a TRUNCATE, or what cannot be folded."""
+
+
 def read_plain_batch(silver_run: SilverRun) -> Newest:
-    """The newest change per key, read once: whoever writes it meets `NotPlainError` where it is more than plain rows.
+    """The newest change per key, read once: whoever writes it meets NOT_PLAIN where it is more than plain rows.
 
     For a large batch that needs no MERGE: holding its rows only to ask for the facts made a first load twice as dear.
     """
     rows = newest_per_key(silver_run.changes, silver_run.spec, sf.lit(False))
     rare = (sf.col("problems") > 0) | part_of_row(silver_run.spec) | sf.col("truncated").isNotNull()
-    stop = sf.raise_error(sf.lit(NotPlainError.mark)).cast("string")
+    stop = sf.raise_error(sf.lit(NOT_PLAIN)).cast("string")
     guarded = rows.withColumn("_cdc_op", sf.when(sf.coalesce(rare, sf.lit(True)), stop).otherwise(sf.col("_cdc_op")))
     return Newest(guarded, BatchFacts(0, 0, 0, 0, 0, None))
 
@@ -306,13 +310,13 @@ def position_of_truncate(silver_run: SilverRun, truncated: str | None) -> str | 
     """The position of the newest TRUNCATE that this table obeys; `truncated` is that of the newest one in the batch.
 
     Raises:
-        UnsupportedEventError: when the table is declared to stop at one.
+        TableStopError: when the table is declared to stop at one.
     """
     floor = silver_run.floor
     if truncated is None or silver_run.spec.truncate == "ignore" or (floor is not None and truncated <= floor):
         return floor
     if silver_run.spec.truncate == "halt":
-        raise UnsupportedEventError(
+        raise TableStopError(
             f"table {silver_run.spec.table}: the source was truncated (position {truncated}), and the table is declared to "
             "stop at that; set truncate: apply, soft or ignore"
         )

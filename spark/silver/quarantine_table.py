@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.bronze.change_log import by_partition
-from spark.errors import QuarantineFullError, quantity
+from spark.errors import TableStopError, quantity
 from spark.events.positions import EPOCH_WIDTH
 from spark.silver.newest_event import behind
 from spark.silver.typed_changes import FOUND_NO_ROW, NO_ROW, key_slots
@@ -115,7 +115,7 @@ def put(session: SparkSession, spec: SilverSpec, rows: DataFrame, *, built_on: i
     """Keep these records, each once, in place of what an attempt from the same version had left; how many they are.
 
     Raises:
-        QuarantineFullError: when more records are open now than the table's limit; they are kept all the same.
+        TableStopError: when more records are open now than the table's limit; they are kept all the same.
     """
     rows = rows.transform(compute_once)
     _put(session, spec, rows, built_on=built_on)
@@ -172,7 +172,7 @@ def _check_limit(session: SparkSession, spec: SilverSpec) -> None:
     assert first is not None
     # Its message may have a value of a sensitive column, and this one goes into logs and alerts.
     of_column = f" of column {first.column}" if first.column else ""
-    raise QuarantineFullError(
+    raise TableStopError(
         f"table {spec.table}: {quantity(count, 'record')} in quarantine, its limit is {spec.quarantine_limit}; the first is "
         f"topic {first.topic} partition {first.partition} offset {first.offset}: {first.error_class}{of_column}; silver was not "
         "changed. Look at them (cdc quarantine list), then mend the cause, drop them, or raise quarantine.max_records"

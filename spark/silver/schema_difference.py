@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 
-from spark.errors import RebuildNeededError, SchemaMismatchError, SpecError
+from spark.errors import JobRefusedError, RebuildNeededError, TableStopError
 from spark.silver.column_ledger import DROPPED, DROPPED_NUMBER, ColumnChange, member_changes
 from spark.specs import Column, SilverSpec
 from spark.values.lake_types import lake_type
@@ -95,7 +95,7 @@ class SchemaChangePolicy:
     def __post_init__(self) -> None:
         for kind, choice in asdict(self).items():
             if choice not in CHOICES[kind]:
-                raise SpecError(f"schema_changes: {kind} {choice!r} is none of {', '.join(CHOICES[kind])}")
+                raise JobRefusedError(f"schema_changes: {kind} {choice!r} is none of {', '.join(CHOICES[kind])}")
 
     @classmethod
     def of(cls, chosen: Mapping[str, str]) -> SchemaChangePolicy:
@@ -103,7 +103,7 @@ class SchemaChangePolicy:
         kinds = [f.name for f in fields(cls)]
         unknown = sorted(set(chosen) - set(kinds))
         if unknown:
-            raise SpecError(f"schema_changes has unknown kinds {unknown}; known are {', '.join(kinds)}")
+            raise JobRefusedError(f"schema_changes has unknown kinds {unknown}; known are {', '.join(kinds)}")
         return cls(**chosen)
 
 
@@ -139,7 +139,7 @@ def plan(ledger_columns: Sequence[Column], spec: SilverSpec, *, after: str) -> S
     and used again: the values follow the numbers.
 
     Raises:
-        SchemaMismatchError: where the policy says halt, or a key column changes so that no other way is left.
+        TableStopError: where the policy says halt, or a key column changes so that no other way is left.
     """
     policy = SchemaChangePolicy.of(spec.schema_changes)
     answer, lake = SchemaPlan(), {c.name: c for c in ledger_columns}
@@ -380,7 +380,7 @@ def _refuse_one_name_for_two(answer: SchemaPlan, spec: SilverSpec) -> None:
 
 def _stop(choice: str, kind: str, column: str, was: str, now: str, spec: SilverSpec) -> None:
     if choice == HALT:
-        raise SchemaMismatchError(
+        raise TableStopError(
             f"table {spec.table} column {column!r}: {kind} ({was or 'none'} -> {now or 'none'}), and schema_changes.{kind} is "
             "halt; choose another policy for the table, or change the source back"
         )

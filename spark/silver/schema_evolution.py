@@ -14,7 +14,7 @@ from hashlib import sha256
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark.errors import KeyDefinitionError, RebuildNeededError, RowChoiceError, SchemaMismatchError
+from spark.errors import RebuildNeededError, TableStopError
 from spark.events.field_columns import order_of, orders_with
 from spark.silver import table_generation
 from spark.silver.column_ledger import PROPERTY, TRACKED, ColumnChange, ColumnLedger, FoldRules, add_rules
@@ -69,8 +69,8 @@ def align_columns(session: SparkSession, spec: SilverSpec, *, after: str) -> Sil
     `after` is the highest position that silver has folded.
 
     Raises:
-        SchemaMismatchError: where the policy says halt, or no way is left but a new table.
-        KeyDefinitionError: the rows are told apart by other columns than before.
+        TableStopError: where the policy says halt, or no way is left but a new table.
+        RebuildNeededError: the rows are told apart by other columns than before.
     """
     old = read_ledger(session, spec)
     comparison = compare_columns(old or _ledger_of_columns(session, spec), spec, after=after)
@@ -105,7 +105,7 @@ def compare_columns(old: ColumnLedger, spec: SilverSpec, *, after: str) -> Colum
     """What `align_columns` has to do, from the table's ledger alone.
 
     Raises:
-        SchemaMismatchError, KeyDefinitionError: as it does.
+        TableStopError, RebuildNeededError: as it does.
     """
     ledger, renewed = table_generation.renew_generation(old, spec, after=after)
     planned = plan(ledger.columns, spec, after=after)
@@ -133,7 +133,7 @@ def _same_key(ledger: ColumnLedger, spec: SilverSpec, renamed: Mapping[str, str]
     """
     if ledger.keys and {renamed.get(key, key) for key in ledger.keys} != set(spec.keys):
         was, now = (", ".join(keys) or "none" for keys in (ledger.keys, spec.keys))
-        raise KeyDefinitionError(
+        raise RebuildNeededError(
             f"table {spec.table}: its key was ({was}) and is ({now}) now; {spec.path} is unchanged. If ({was}) still tells its "
             f"rows apart, declare keys: [{was}] for the table; if not, build it anew by ({now}): {rebuild_command(spec)}"
         )
@@ -147,14 +147,14 @@ def _same_rows(ledger: ColumnLedger, spec: SilverSpec, columns: Sequence[Column]
     """
     conditions = tuple(replace(condition, column=renamed.get(condition.column, condition.column)) for condition in ledger.where)
     if {*conditions} != {*spec.where}:
-        raise RowChoiceError(
+        raise RebuildNeededError(
             f"table {spec.table}: it holds {conditions_text(conditions)}, and where says {conditions_text(spec.where)} now; "
             f"{spec.path} is unchanged. Declare what it holds, or make it again with the rows of now: {rebuild_command(spec)}"
         )
     if moved := [
         condition.column for condition in spec.where if [c.name for c in holders(columns, condition.column)] != [condition.column]
     ]:
-        raise RowChoiceError(
+        raise RebuildNeededError(
             f"table {spec.table}: where asks for {', '.join(moved)}, which the source has changed since; {spec.path} is "
             f"unchanged. Make it again with the columns of now: {rebuild_command(spec)}"
         )
@@ -169,10 +169,10 @@ def check_portable(spec: SilverSpec) -> None:
     """That a table which all readers are to read needs no column mapping.
 
     Raises:
-        SchemaMismatchError: naming the columns whose names need it.
+        TableStopError: naming the columns whose names need it.
     """
     if spec.portable and (named := [c.name for c in spec.columns if need_mapping([c])]):
-        raise SchemaMismatchError(
+        raise TableStopError(
             f"table {spec.table}: columns {named} have names that need Delta's column mapping, and the table is declared to stay "
             "readable by all (compatibility: portable); exclude them (except_column_list), rename them, or declare it current"
         )

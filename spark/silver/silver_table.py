@@ -16,7 +16,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.errors import SchemaMismatchError
+from spark.errors import TableStopError
 from spark.silver.column_ledger import PROPERTY, ColumnLedger, FoldRules, is_own_name
 from spark.silver.schema_difference import keys
 from spark.silver.schema_evolution import MAPPING, check_portable, need_mapping, set_properties
@@ -58,7 +58,7 @@ def check_names(spec: SilverSpec) -> None:
     names = [c.name for c in spec.columns]
     taken = sorted(filter(is_own_name, {*names}))
     if taken:
-        raise SchemaMismatchError(
+        raise TableStopError(
             f"table {spec.table}: columns {taken} have names that silver uses itself; exclude or rename them in the source"
         )
     refuse_case_twins(names, table=spec.table)

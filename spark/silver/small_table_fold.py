@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark.bronze.change_log import BronzeTail, read_all_records
-from spark.errors import LeftToSparkError, SparkJobError, UnsupportedEventError, quantity
+from spark.errors import LeftToSparkError, SparkJobError, TableStopError, quantity
 from spark.events.arrow_records import keep_rows, leave_any, leave_first, sort_rows
 from spark.events.positions import NUMBER_WIDTH
 from spark.silver import fold_job as silver_job
@@ -317,7 +317,7 @@ def _batch(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> NewRec
     newest = pc.max(records.filter(is_truncate)["position"]).as_py()
     try:
         truncated = keyed_batch.position_of_truncate(silver_run, newest)
-    except UnsupportedEventError as error:
+    except TableStopError as error:
         raise LeftToSparkError(str(error)) from error
     others = pc.invert(is_truncate)
     in_order, late = pc.and_(others, pc.invert(is_late)), pc.and_(others, is_late)

@@ -1,7 +1,7 @@
 """The MERGE of folded changes into silver: each only above the row's own position.
 
 `absent` lists columns whose value the changes do not hold: the row keeps its own. Where such a change finds no row, the
-statement ends with `RowMissingError` before anything is committed; the job then looks for those keys and sets them aside. Of a
+statement ends with `StatementStopError` before anything is committed; the job then looks for those keys and sets them aside. Of a
 table whose events say which columns they are about, it makes a row.
 `forced` changes (a re-drive, or a key that is folded again from all of bronze) are applied whatever the row's position is.
 """
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark.errors import RowMissingError
 from spark.silver.silver_table import keeps_deleted_rows
 from spark.silver.typed_changes import key_slots, slot
 from spark.specs import DELETED, META, SilverSpec
@@ -60,7 +59,7 @@ def clauses(spec: SilverSpec, columns: Sequence[str]) -> Clauses:
     ]
     inserts = [(name, f"s.{value}") for name, value in targets]
     if parts and not spec.partial:
-        alone = f"CASE WHEN s.absent IS NOT NULL THEN CAST(raise_error('{RowMissingError.mark}') AS STRING) ELSE s._cdc_op END"
+        alone = f"CASE WHEN s.absent IS NOT NULL THEN CAST(raise_error('{NO_ROW}') AS STRING) ELSE s._cdc_op END"
         inserts = [(name, alone if name == "_cdc_op" else value) for name, value in inserts]
     if keeps_deleted_rows(spec):
         updates.append((DELETED, "s._cdc_op IN ('d', 't')"))
@@ -69,6 +68,10 @@ def clauses(spec: SilverSpec, columns: Sequence[str]) -> Clauses:
     if spec.deletes == "soft":
         makes_row = "(s._cdc_op <> 'd' OR s.absent IS NULL)" if parts else "true"
     return Clauses(same, newer, updates, inserts, spec.deletes == "hard", makes_row)
+
+
+NO_ROW = "CDC_NO_ROW_FOR_A_PART"
+"""Ends a statement: a change holds some columns only, and no row is there to keep its others."""
 
 
 def merge_statement(spec: SilverSpec, view: str, *, truncated: str | None, columns: list[str]) -> str:

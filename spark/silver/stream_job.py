@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.bronze import small_append as small_batches
-from spark.errors import SpecError, StreamCheckpointError
+from spark.errors import JobRefusedError
 from spark.events.kafka_source import refusals_named
 from spark.events.moved_offsets import our_offset
 from spark.silver import fold_job as silver_job
@@ -43,7 +43,7 @@ def ends_of_batch(session: SparkSession, checkpoint: str, batch: int) -> Ends:
     is a line with the version, one with settings, and one per source: Kafka's is `{"topic":{"0":12}}`.
 
     Raises:
-        StreamCheckpointError: the checkpoint does not say it in the form that we know.
+        JobRefusedError: the checkpoint does not say it in the form that we know.
     """
     path = f"{checkpoint}/offsets/{batch}"
     return _ends([row.value for row in session.read.text(path).collect()], path)
@@ -66,7 +66,7 @@ def newest_ends(session: SparkSession, checkpoint: str) -> Ends:
 
 def _ends(lines: list[str], path: str) -> Ends:
     if len(lines) != 3 or lines[0] != "v1":
-        raise StreamCheckpointError(f"{path} is no file of offsets that is known here; remove the checkpoint: bronze knows more")
+        raise JobRefusedError(f"{path} is no file of offsets that is known here; remove the checkpoint: bronze knows more")
     # A batch in which the source had nothing yet.
     if lines[2] == "-":
         return {}
@@ -187,14 +187,14 @@ def run(
     """Carry the topics; with an interval (`5 seconds`) this ends only by an error or a stop.
 
     Raises:
-        SpecError: no such trigger, or the session is one of Spark Connect.
+        JobRefusedError: no such trigger, or the session is one of Spark Connect.
         SparkJobError: what stands in a batch's way, by its own name.
     """
     from pyspark.errors import StreamingQueryException
 
     started, when = time.monotonic(), parse_trigger(trigger)
     if not hasattr(session, "sparkContext") or type(session).__module__.startswith("pyspark.sql.connect"):
-        raise SpecError("the stream runs in the driver of spark-submit: leave --remote out")
+        raise JobRefusedError("the stream runs in the driver of spark-submit: leave --remote out")
     carrier, failures = Carrier(session, spec, say), list[Exception]()
 
     def carry_batch(_: DataFrame, batch: int) -> None:
@@ -224,12 +224,12 @@ def parse_trigger(text: str) -> dict[str, Any]:
     """`availableNow`, or an interval such as `5 seconds`.
 
     Raises:
-        SpecError: it is neither.
+        JobRefusedError: it is neither.
     """
     if text == AVAILABLE_NOW:
         return {"availableNow": True}
     if not _INTERVAL.fullmatch(text):
-        raise SpecError(f"trigger {text!r} is neither {AVAILABLE_NOW} nor an interval such as '5 seconds'")
+        raise JobRefusedError(f"trigger {text!r} is neither {AVAILABLE_NOW} nor an interval such as '5 seconds'")
     return {"processingTime": text}
 
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.errors import SchemaMismatchError, quantity
+from spark.errors import TableStopError, quantity
 from spark.events.positions import epoch_prefix, snapshot_of
 from spark.silver.column_ledger import ColumnChange, ColumnLedger, place_of
 from spark.silver.schema_difference import EVOLVE, HALT, IGNORE, SchemaChangePolicy
@@ -31,7 +31,7 @@ def renew_generation(ledger: ColumnLedger, spec: SilverSpec, *, after: str) -> t
     """The ledger with the table's generation, and what there is to tell of it. `after`: the highest position folded.
 
     Raises:
-        SchemaMismatchError: when it is another one and the policy says halt.
+        TableStopError: when it is another one and the policy says halt.
     """
     if not spec.generation or ledger.generation == spec.generation:
         return ledger, []
@@ -44,7 +44,7 @@ def renew_generation(ledger: ColumnLedger, spec: SilverSpec, *, after: str) -> t
         return _less_partitions(ledger, spec, lost, after=after)
     choice = SchemaChangePolicy.of(spec.schema_changes).drop_table
     if choice == HALT:
-        raise SchemaMismatchError(
+        raise TableStopError(
             f"table {spec.table}: it was dropped and made again at the source (number {ledger.generation} there, now "
             f"{spec.generation}), and schema_changes.drop_table is halt; choose another policy for the table"
         )
@@ -65,7 +65,7 @@ def _less_partitions(
     if not lost or choice == IGNORE:
         return now, []
     if choice == HALT:
-        raise SchemaMismatchError(
+        raise TableStopError(
             f"table {spec.table}: {quantity(len(lost), 'partition')} of it dropped, detached, truncated or rewritten, which no "
             "event tells of, and schema_changes.drop_table is halt; choose another policy for the table"
         )

@@ -26,7 +26,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from spark.errors import SpecError
+from spark.errors import JobRefusedError
 from spark.events.positions import EPOCH_WIDTH
 from spark.events.record_readers import connector
 from spark.events.text_leaves import leaf, leaves
@@ -176,7 +176,7 @@ def condition_values(condition: RowCondition, column: Column) -> frozenset[str]:
     """The values but NULL, as the lake's value of the column is written as text.
 
     Raises:
-        SpecError: one of them is no value of the column's type, or nobody can choose by this type.
+        JobRefusedError: one of them is no value of the column's type, or nobody can choose by this type.
     """
     kind, described = lake_type(column).name, f"where: column {column.name!r} of type {column.source_type}"
     texts = set[str]()
@@ -195,9 +195,9 @@ def condition_values(condition: RowCondition, column: Column) -> frozenset[str]:
                 char = re.match(r"char(?:acter)?(?:\((\d+)\))?$", column.source_type, re.IGNORECASE)
                 texts |= {value} if char is None else {value.ljust(int(char[1] or 1)), value.rstrip(" ")}
             else:
-                raise SpecError(f"{described}: rows are chosen by whole numbers, booleans, dates and texts")
+                raise JobRefusedError(f"{described}: rows are chosen by whole numbers, booleans, dates and texts")
         except (KeyError, ValueError) as error:
-            raise SpecError(f"{described}: {value!r} is no value of it") from error
+            raise JobRefusedError(f"{described}: {value!r} is no value of it") from error
     return frozenset(texts)
 
 

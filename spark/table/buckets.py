@@ -1,7 +1,7 @@
 """A bucket of an object store: the few requests that a lake needs of it, for S3 by boto3 and for GCS by its JSON API.
 
 Keys are whole, and a prefix is empty or ends with a slash. An object that is not there is FileNotFoundError; a store that does
-not answer, or refuses, LakeStoreError with its own words. Times are whole seconds since 1970 by the store's own clock.
+not answer, or refuses, EndpointError with its own words. Times are whole seconds since 1970 by the store's own clock.
 
 An object is written only where there is none: in S3 by `If-None-Match: *`
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html), in GCS by `ifGenerationMatch=0`
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from typing_extensions import override
 
-from spark.errors import LakeStoreError
+from spark.errors import EndpointError
 from spark.table.lake_location import (
     ANSWER_SECONDS,
     AWS_VARIABLES,
@@ -188,7 +188,7 @@ class S3Bucket(Bucket):
 
     @override
     def put_if_absent(self, key: str, content: bytes) -> bool:
-        return put_unless_there(lambda: self._put(key, content, IfNoneMatch="*"), LakeStoreError)
+        return put_unless_there(lambda: self._put(key, content, IfNoneMatch="*"), EndpointError)
 
     @override
     def delete(self, key: str) -> None:
@@ -215,9 +215,9 @@ class S3Bucket(Bucket):
             detail = error.response.get("Error", {})
             if detail.get("Code") in _ABSENT:
                 raise FileNotFoundError(f"{request}: there is none") from error
-            raise LakeStoreError(f"{request}: {detail.get('Code')}: {detail.get('Message', '')}") from error
+            raise EndpointError(f"{request}: {detail.get('Code')}: {detail.get('Message', '')}") from error
         except BotoCoreError as error:
-            raise LakeStoreError(f"{request}: {error}; set AWS_… (docs/how-to/object-store-lake.md)") from error
+            raise EndpointError(f"{request}: {error}; set AWS_… (docs/how-to/object-store-lake.md)") from error
 
 
 def _time_told(answer: Mapping[str, Any]) -> float:
@@ -276,7 +276,7 @@ class GcsBucket(Bucket):
 
         try:
             self._answer("write", key, lambda: self._put(key, content, if_generation_match=0))
-        except LakeStoreError as error:
+        except EndpointError as error:
             if isinstance(error.__cause__, PreconditionFailed):
                 return False
             raise
@@ -337,12 +337,12 @@ class GcsBucket(Bucket):
             # Of a bucket that is not there each request says the same: to list it, or to write, tells.
             if what in _OF_OBJECTS:
                 raise FileNotFoundError(f"{request}: there is none") from error
-            raise LakeStoreError(f"{request}: {_first_line(error)}") from error
+            raise EndpointError(f"{request}: {_first_line(error)}") from error
         except GoogleAuthError as error:
             advice = "set GOOGLE_APPLICATION_CREDENTIALS (docs/how-to/object-store-lake.md)"
-            raise LakeStoreError(f"{request}: {_first_line(error)}; {advice}") from error
+            raise EndpointError(f"{request}: {_first_line(error)}; {advice}") from error
         except (google.GoogleAPIError, RequestException, DataCorruption, InvalidResponse) as error:
-            raise LakeStoreError(f"{request}: {_first_line(error)}") from error
+            raise EndpointError(f"{request}: {_first_line(error)}") from error
 
 
 def _whole_seconds(blob: Any) -> float:

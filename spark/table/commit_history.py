@@ -16,13 +16,7 @@ from typing import Any, TypeVar
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark.errors import (
-    CommitLeftOutError,
-    CommitNotFoundError,
-    ForeignTableError,
-    HistoryTooShortError,
-    quantity,
-)
+from spark.errors import CommitLeftOutError, HistoryTooShortError, TableStopError, quantity
 from spark.table.commit_metadata import Folded, carries, fold_silver, surviving
 from spark.table.delta_table import table_of
 from spark.table.identifiers import table_at
@@ -119,7 +113,7 @@ def commit_of(session: SparkSession, path: str, operation_id: str, *, rows: int 
             if carries(commit.user_metadata, operation_id):
                 written = commit.count("numOutputRows")
                 if rows is not None and written != rows:
-                    raise CommitNotFoundError(
+                    raise TableStopError(
                         f"{path} version {commit.version}: {quantity(written, 'row')} written, "
                         f"{rows} read (operation {operation_id}); "
                         "do not run it again before the difference is understood"
@@ -132,9 +126,9 @@ def refuse_foreign(path: str) -> None:
     """Nothing is written into, or over, a table that is somebody else's.
 
     Raises:
-        ForeignTableError: always.
+        TableStopError: always.
     """
-    raise ForeignTableError(
+    raise TableStopError(
         f"{path} is a Delta table without a commit of ours: it is left as it is; move it, or take another CDC_LAKE or source name"
     )
 
@@ -143,7 +137,7 @@ def silver_folded(session: SparkSession, path: str, *, up_to: int | None = None)
     """What a silver table has folded, at a version where one is given; None when there is no table.
 
     Raises:
-        ForeignTableError: the table is none of ours.
+        TableStopError: the table is none of ours.
     """
 
     def newest(commits: list[tuple[int, str | None]]) -> Folded | None:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark.errors import CommitMetadataError, HistoryTooShortError, other_format
+from spark.errors import HistoryTooShortError, TableStopError, other_format
 from spark.table.topic_commits import CommittedTopic, TopicCommit
 
 __all__ = [
@@ -242,7 +242,7 @@ def surviving(entries: Iterable[Mapping[str, Any]]) -> list[tuple[int, str | Non
 def _target_of_restore(version: int, parameters: Mapping[str, Any]) -> int:
     target = parameters.get("version")
     if target in (None, "", "null"):
-        raise CommitMetadataError(
+        raise TableStopError(
             f"version {version} restored the table to a point in time, which does not say what it holds now; restore it "
             "to a version instead (RESTORE ... TO VERSION AS OF)"
         )
@@ -260,5 +260,5 @@ def parse(text: str | None, kind: str, version: int) -> dict[str, Any] | None:
     if not isinstance(data, dict) or "cdc_assets" not in data or data.get("kind") != kind:
         return None
     if refusal := other_format(f"version {version}", f"a {kind} commit", data["cdc_assets"], FORMAT):
-        raise CommitMetadataError(refusal)
+        raise TableStopError(refusal)
     return data

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark.errors import CommitUncertainError, LakeStoreError, LeftToSparkError
+from spark.errors import CommitUncertainError, EndpointError, LeftToSparkError
 from spark.table.data_files import AddFile, write_file
 from spark.table.log_reader import commit_file
 from spark.table.table_folder import LakeFolder, open_folder
@@ -63,7 +63,7 @@ def _is_put(folder: LakeFolder, name: str, content: bytes) -> bool:
     for left in reversed(range(_TRIES)):
         try:
             return folder.put_if_absent(name, content) or folder.read(name) == content
-        except (LakeStoreError, FileNotFoundError) as error:
+        except (EndpointError, FileNotFoundError) as error:
             if not left:
                 raise CommitUncertainError(f"{folder.path}: nobody says whether {name} is written: {error}") from error
             time.sleep(_SECONDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spark.errors import SchemaMismatchError
+from spark.errors import TableStopError
 
 NEEDS_COLUMN_MAPPING = frozenset(" ,;{}()\n\t=")
 """Parquet names that Delta refuses without column mapping."""
@@ -42,7 +42,7 @@ def refuse_case_twins(names: Iterable[str], *, table: str) -> None:
     for name in names:
         twin = seen.setdefault(name.lower(), name)
         if twin != name:
-            raise SchemaMismatchError(
+            raise TableStopError(
                 f"table {table}: columns {twin!r} and {name!r} differ only by case, which Spark cannot tell apart; "
                 "exclude one of them (except_column_list) or rename it in the source"
             )

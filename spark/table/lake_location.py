@@ -2,7 +2,7 @@
 
 A path names a folder of this machine or a prefix in a bucket. Addresses and keys are variables of the process, as AWS's and
 Google's own tools take them. They stand in no spec, topic, log or metadata: each process that reads or writes has them,
-executors included. A path that no lake can have is refused (LakePlaceError).
+executors included. A path that no lake can have is refused (JobRefusedError).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from spark.errors import LakePlaceError
+from spark.errors import JobRefusedError
 
 STORES = {"s3a": "s3", "gs": "gcs"}
 """Schemes of object stores that a lake can lie in, as Spark writes them, each with the kind of its store."""
@@ -59,17 +59,17 @@ def store_place(path: str) -> StorePlace:
     """The bucket and prefix of a path in an object store.
 
     Raises:
-        LakePlaceError: it is none, or of a store that a lake cannot lie in.
+        JobRefusedError: it is none, or of a store that a lake cannot lie in.
     """
     scheme, separator, rest = path.partition("://")
     bucket, _, prefix = rest.partition("/")
     if not separator or scheme not in STORES:
         meant = f"; write {_MEANT[scheme]}{rest}" if scheme in _MEANT else ""
         schemes = ", ".join(f"{name}://" for name in STORES)
-        raise LakePlaceError(f"CDC_LAKE: no lake can lie at {path}{meant}: it is a folder, or begins with {schemes}")
+        raise JobRefusedError(f"CDC_LAKE: no lake can lie at {path}{meant}: it is a folder, or begins with {schemes}")
     parts = prefix.strip("/").split("/") if prefix.strip("/") else []
     if not bucket or any(folder in ("", ".", "..") for folder in parts) or set("?#@\\") & set(rest):
-        raise LakePlaceError(f"CDC_LAKE: {path} names no bucket and prefix; write {scheme}://bucket/prefix")
+        raise JobRefusedError(f"CDC_LAKE: {path} names no bucket and prefix; write {scheme}://bucket/prefix")
     return StorePlace(scheme, bucket, "/".join(parts))
 
 

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from typing_extensions import Self
 
-from spark.errors import CommitMetadataError, HistoryTooShortError
+from spark.errors import HistoryTooShortError, TableStopError
 from spark.table.lake_location import is_local, is_reached
 from spark.table.table_folder import LakeFolder, open_folder
 
@@ -44,7 +44,7 @@ def newest_commits(path: str, limit: int | None, *, up_to: int | None = None) ->
     tell.
 
     Raises:
-        LakeStoreError: the lake's object store does not answer.
+        EndpointError: the lake's object store does not answer.
     """
     if not is_reached(path):
         return None
@@ -76,15 +76,15 @@ def fold_newest(
 
     Raises:
         HistoryTooShortError: the whole log is too little.
-        CommitMetadataError: naming the table: a commit cannot be read.
+        TableStopError: naming the table: a commit cannot be read.
     """
     for commits in widen(look, first):
         try:
             return fold(commits)
         except HistoryTooShortError as error:
             too_short = error
-        except CommitMetadataError as error:
-            raise CommitMetadataError(f"{path}: {error}") from error
+        except TableStopError as error:
+            raise TableStopError(f"{path}: {error}") from error
     raise too_short
 
 
@@ -205,7 +205,7 @@ def last_row_change(path: str, known: ChangeCommit | None = None) -> ChangeCommi
     commit is taken for one that changed rows.
 
     Raises:
-        LakeStoreError: the lake's object store does not answer.
+        EndpointError: the lake's object store does not answer.
     """
     if not is_reached(path):
         return None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark.errors import CommitMetadataError, LeftToSparkError, other_format
+from spark.errors import LeftToSparkError, TableStopError, other_format
 from spark.table.commit_metadata import surviving
 from spark.table.log_reader import newest_commits, widen
 
@@ -94,13 +94,13 @@ def parse_floors(text: str | None) -> dict[str, Floor]:
     """By topic, from the property's text; empty where there is none.
 
     Raises:
-        CommitMetadataError: the property has another format.
+        TableStopError: the property has another format.
     """
     if not text:
         return {}
     document = json.loads(text)
     if refusal := other_format(f"table property {FLOOR}", "a floor", document.get("cdc_assets"), FORMAT):
-        raise CommitMetadataError(refusal)
+        raise TableStopError(refusal)
     return {topic: Floor.from_dict(floor) for topic, floor in document["topics"].items()}
 
 

@@ -67,8 +67,8 @@ def is_closed_session(error: Exception) -> bool:
 
 
 @contextmanager
-def translate_stops(*stops: type[StatementStopError]) -> Iterator[None]:
-    """Raises the one of `stops` that a statement within has ended by; any other failure goes through as it is.
+def translate_stops(*marks: str) -> Iterator[None]:
+    """Raises StatementStopError where a statement within has ended itself by one of the marks; any other failure goes through.
 
     What `raise_error` says keeps no condition of its own in a failed stage: its mark stands in the stage's text alone.
     """
@@ -76,9 +76,8 @@ def translate_stops(*stops: type[StatementStopError]) -> Iterator[None]:
         yield
     except SPARK_FAILURES as failure:
         text = str(failure)
-        for stop in stops:
-            if stop.mark in text:
-                raise stop(text[:20_000]) from failure
+        if any(mark in text for mark in marks):
+            raise StatementStopError(text[:20_000]) from failure
         raise
 
 

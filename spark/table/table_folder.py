@@ -37,7 +37,7 @@ class FileFacts(NamedTuple):
 
 
 class LakeFolder(ABC):
-    """The folder at `path`. A file that is not there is FileNotFoundError; a store that does not answer LakeStoreError."""
+    """The folder at `path`. A file that is not there is FileNotFoundError; a store that does not answer EndpointError."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -116,7 +116,7 @@ def open_folder(path: str) -> LakeFolder:
     """The folder at the path; nothing is looked at.
 
     Raises:
-        LakePlaceError: no lake can lie there.
+        JobRefusedError: no lake can lie there.
     """
     if is_local(path):
         return LocalFolder(path)

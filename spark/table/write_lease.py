@@ -36,12 +36,11 @@ from typing import NamedTuple
 
 from spark.errors import (
     CommitUncertainError,
-    LakeStoreError,
-    LeaseHeldError,
-    LeaseLostError,
+    EndpointError,
     LeftToSparkError,
-    SchemaMismatchError,
     SparkJobError,
+    TableHeldError,
+    TableStopError,
     other_format,
 )
 from spark.table.lake_location import is_local, is_object
@@ -78,12 +77,14 @@ class TableLease:
         """Ask the store whether it is still ours.
 
         Raises:
-            LeaseLostError: somebody else has taken it.
+            TableHeldError: somebody else has taken it.
         """
         with self._turn:
             self.lost = self.lost or bool(_row(self.folder, after=self.number))
         if self.lost:
-            raise LeaseLostError(f"{self.folder.path}: another writer took the table while this one wrote it; run it again")
+            raise TableHeldError(
+                f"{self.folder.path}: another writer took the table while this one wrote it; run it again", is_lost=True
+            )
 
     def put_next(self, holder: str) -> bool:
         """The next object of the row; False where somebody else has made it."""
@@ -110,7 +111,7 @@ class TableLease:
                 if not self.renew_once():
                     return
                 renewed = time.monotonic()
-            except LakeStoreError:
+            except EndpointError:
                 if time.monotonic() - renewed > TWO_MINUTES:
                     self.lost = True
                     return
@@ -125,8 +126,7 @@ def hold(path: str, kind: str, *, seconds: float) -> Iterator[None]:
     """For as long as `kind` writes the table.
 
     Raises:
-        LeaseHeldError: somebody else writes it for longer than `seconds`.
-        LeaseLostError: it was taken over while Spark wrote.
+        TableHeldError: somebody else writes it for longer than `seconds`; it was taken over while Spark wrote.
     """
     with keep(take(path, kind, seconds=seconds)):
         yield
@@ -137,7 +137,7 @@ def keep(lease: TableLease) -> Iterator[None]:
     """Renew it meanwhile, and give it back, unless an error says that a write may still be on its way.
 
     Raises:
-        LeaseLostError: it was taken over while Spark wrote.
+        TableHeldError: it was taken over while Spark wrote.
     """
     path = lease.folder.path
     threading.Thread(target=lease.renew, name="cdc-lease", daemon=True).start()
@@ -160,7 +160,7 @@ def take(path: str, kind: str, *, seconds: float) -> TableLease:
     """The lease, as soon as it is free.
 
     Raises:
-        LeaseHeldError: it is held for longer than `seconds`.
+        TableHeldError: it is held for longer than `seconds`.
     """
     folder, until = ObjectFolder(path), time.monotonic() + seconds
     while True:
@@ -170,7 +170,7 @@ def take(path: str, kind: str, *, seconds: float) -> TableLease:
             if _claim(lease):
                 return lease
         elif time.monotonic() > until:
-            raise LeaseHeldError(f"{path} is being written by {newest.holder}, for {newest.seconds:.0f} s by its last word")
+            raise TableHeldError(f"{path} is being written by {newest.holder}, for {newest.seconds:.0f} s by its last word")
         time.sleep(_POLL_SECONDS)
 
 
@@ -178,7 +178,7 @@ def refuse_lost(path: str) -> None:
     """Before a commit: whether the table is still this process's to write, where it holds its lease.
 
     Raises:
-        LeaseLostError: it is not.
+        TableHeldError: it is not.
     """
     if path in _HELD:
         _HELD[path].refuse_lost()
@@ -190,18 +190,19 @@ def _claim(lease: TableLease) -> bool:
         return False
     try:
         return not _row(lease.folder, after=lease.number)
-    except LakeStoreError:
+    except EndpointError:
         # Nobody would renew it, and all others would wait until it is two minutes old.
-        with suppress(LakeStoreError):
+        with suppress(EndpointError):
             lease.put_next("")
         raise
 
 
 def _give_back(lease: TableLease) -> None:
     if not lease.put_next("") and lease.kind == SPARK:
-        raise LeaseLostError(
+        raise TableHeldError(
             f"{lease.folder.path}: another writer took the table while Spark wrote it, which may have lost a commit; "
-            "run ./cdc reconcile"
+            "run ./cdc reconcile",
+            is_lost=True,
         )
     names = _row(lease.folder)
     lease.folder.map(lambda name: lease.folder.delete(f"{FOLDER}/{name}"), [n for n in names if n < _name(lease.number)])
@@ -224,7 +225,7 @@ def _newest(folder: ObjectFolder) -> _Claim:
             continue
         claim = json.loads(newest.content)
         if refusal := other_format(f"{folder.path}/{FOLDER}/{names[-1]}", "a lease", claim.get("cdc_assets"), FORMAT):
-            raise LeaseHeldError(refusal)
+            raise TableHeldError(refusal)
         return _Claim(int(names[-1].partition(".")[0]), claim["token"], claim["holder"], newest.seconds)
 
 
@@ -260,7 +261,7 @@ def lend_to_spark(path: str, *, seconds: float | None = None) -> Iterator[None]:
     """For as long as a client of Spark writes the table. The mark stays where that ends by an error: the server may go on.
 
     Raises:
-        LeaseHeldError: in an object store, somebody else writes it for longer than `seconds` (a quarter of an hour).
+        TableHeldError: in an object store, somebody else writes it for longer than `seconds` (a quarter of an hour).
         LeftToSparkError: on a disk, somebody else writes it for longer than `seconds`, where these are given.
     """
     if is_object(path):
@@ -275,7 +276,7 @@ def lend_to_spark(path: str, *, seconds: float | None = None) -> Iterator[None]:
         os.pwrite(file, _MARK, 0)
         try:
             yield
-        except SchemaMismatchError:
+        except TableStopError:
             # Our own word, between two statements: nothing of it is at work in the server.
             if not others:
                 os.ftruncate(file, 0)
@@ -305,7 +306,7 @@ def lend_to_task(path: str, *, seconds: float = 10.0) -> Iterator[None]:
 def _lend_object(path: str, seconds: float) -> Iterator[None]:
     try:
         lease = take(path, TASK, seconds=seconds)
-    except LeaseHeldError as error:
+    except TableHeldError as error:
         raise LeftToSparkError(str(error)) from error
     with keep(lease):
         yield

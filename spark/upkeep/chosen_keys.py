@@ -2,7 +2,7 @@
 time.
 
 A replay finds them in bronze; in a table that was restored for somebody to look at, only their rows stay.
-ReplayError: the table has no key, a text is none of its values, or its order in the lake is another than the
+JobRefusedError: the table has no key, a text is none of its values, or its order in the lake is another than the
 source's.
 """
 
@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.bronze.change_log import fold_at_last_run, table_events
-from spark.errors import ReplayError
+from spark.errors import JobRefusedError
 from spark.silver.typed_changes import decode_changes, key_slots, lake_types
 from spark.specs import SilverSpec
 from spark.table.commit_history import silver_folded
@@ -34,12 +34,12 @@ def chosen_keys(session: SparkSession, replay: ReplaySpec, spec: SilverSpec) -> 
     """Under the names of the key's columns; None: the whole table is meant. `spec` has the columns that the events are read by.
 
     Raises:
-        ReplayError: the table has no key, or a text is none of a key.
+        JobRefusedError: the table has no key, or a text is none of a key.
     """
     if replay.is_whole:
         return None
     if not spec.keys:
-        raise ReplayError(f"table {spec.table} has no key: replay the whole table")
+        raise JobRefusedError(f"table {spec.table} has no key: replay the whole table")
     keys = keys_by_name(session, replay.keys, spec) if replay.keys else _in_time(session, replay, spec)
     return keys.transform(compute_once)
 
@@ -57,12 +57,12 @@ def parse_key(text: str, names: Sequence[str]) -> list[str | None]:
     """The values of a key as texts: `{"a": 1, "b": "x"}`, or a single column's value as it is.
 
     Raises:
-        ReplayError: it is no key of these columns.
+        JobRefusedError: it is no key of these columns.
     """
     values = parse_columns(text, names)
     if values is None or {*values} != {*names}:
         shape = ", ".join(f'"{name}": …' for name in names)
-        raise ReplayError(f"{text!r} is no key: write {{{shape}}}" + (", or the value alone" if len(names) == 1 else ""))
+        raise JobRefusedError(f"{text!r} is no key: write {{{shape}}}" + (", or the value alone" if len(names) == 1 else ""))
     return [None if values[name] is None else str(values[name]) for name in names]
 
 
@@ -70,7 +70,7 @@ def keys_by_name(session: SparkSession, texts: Sequence[str], spec: SilverSpec) 
     """The keys that somebody has written, by the columns' types.
 
     Raises:
-        ReplayError: a text is none of a key.
+        JobRefusedError: a text is none of a key.
     """
     rows = [parse_key(text, spec.keys) for text in texts]
     types = {column.name: kind.name for column, kind in zip(spec.columns, lake_types(spec), strict=True)}
@@ -79,7 +79,7 @@ def keys_by_name(session: SparkSession, texts: Sequence[str], spec: SilverSpec) 
     typed = written.select("*", *[value.alias(f"v{i}") for i, value in enumerate(values)])
     for i, key in enumerate(spec.keys):
         if (wrong := typed.where(f"v{i} IS NULL AND t{i} IS NOT NULL").first()) is not None:
-            raise ReplayError(f"table {spec.table}: {wrong[f't{i}']!r} is no value of its key column {key!r} ({types[key]})")
+            raise JobRefusedError(f"table {spec.table}: {wrong[f't{i}']!r} is no value of its key column {key!r} ({types[key]})")
     return typed.select(*[sf.col(f"v{i}").alias(key) for i, key in enumerate(spec.keys)]).distinct()
 
 
@@ -105,7 +105,7 @@ def _time(text: str) -> datetime:
     except ValueError:
         time = None
     if time is None or time.tzinfo is None:
-        raise ReplayError(f"{text!r} is no time with a zone: write 2026-11-25T14:00:00Z")
+        raise JobRefusedError(f"{text!r} is no time with a zone: write 2026-11-25T14:00:00Z")
     return time
 
 
@@ -120,7 +120,7 @@ def check_wanted(session: SparkSession, spec: SilverSpec, wanted: WantedKeys) ->
     """That they are keys of the table, and that a key may lie in the range.
 
     Raises:
-        ReplayError: a text is none of a key, or its column has another order in the lake, or the range ends before it begins.
+        JobRefusedError: a text is none of a key, or its column has another order in the lake, or the range ends before it begins.
     """
     if not wanted.is_range:
         keys_by_name(session, wanted.single, spec).count()
@@ -130,7 +130,7 @@ def check_wanted(session: SparkSession, spec: SilverSpec, wanted: WantedKeys) ->
         pairs = [(first, last) for (_, first), (_, last) in zip(bounds[FROM], bounds[TO], strict=False)]
         row = session.sql(f"SELECT {_beyond(pairs, '>', is_inclusive=False)} AS beyond").first()
         if row is not None and row.beyond:
-            raise ReplayError(f"{FROM} {wanted.begin} lies above {TO} {wanted.end}: no key is between them")
+            raise JobRefusedError(f"{FROM} {wanted.begin} lies above {TO} {wanted.end}: no key is between them")
 
 
 def keep_only(session: SparkSession, spec: SilverSpec, wanted: WantedKeys, paths: Sequence[str]) -> int:
@@ -169,13 +169,13 @@ def _sql_value(session: SparkSession, spec: SilverSpec, key: str, text: str, typ
     kind = types[key]
     if kind.name == "binary" or "<" in kind.name or (kind.name == "string" and not kind.form.startswith(_TEXT_FORMS)):
         source_type = next(column.source_type for column in spec.columns if column.name == key)
-        raise ReplayError(
+        raise JobRefusedError(
             f"table {spec.table}: its key column {key!r} ({source_type}) is {kind.name} in the lake, which has another order: "
             "name its keys one by one (--keys)"
         )
     row = session.range(1).select(sf.lit(text).try_cast(kind.name).isNull().alias("wrong")).first()
     if row is None or row.wrong:
-        raise ReplayError(f"table {spec.table}: {text!r} is no value of its key column {key!r} ({kind.name})")
+        raise JobRefusedError(f"table {spec.table}: {text!r} is no value of its key column {key!r} ({kind.name})")
     return f"CAST({literal(text)} AS {kind.name})"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from spark.errors import SpecError
+from spark.errors import JobRefusedError
 from spark.silver.column_ledger import OWN_PREFIX
 from spark.specs import JsonSpec
 
@@ -30,9 +30,9 @@ class Measure:
 
     def __post_init__(self) -> None:
         if self.function not in FUNCTIONS:
-            raise SpecError(f"measure {self.name}: {self.function!r} is none of {', '.join(FUNCTIONS)}")
+            raise JobRefusedError(f"measure {self.name}: {self.function!r} is none of {', '.join(FUNCTIONS)}")
         if not self.column and self.function != "count":
-            raise SpecError(f"measure {self.name}: {self.function} needs a column")
+            raise JobRefusedError(f"measure {self.name}: {self.function} needs a column")
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,16 @@ class WindowedSpec(JsonSpec):
     def __post_init__(self) -> None:
         what = f"windows {self.name} of {self.table}"
         if self.size <= 0 or self.every <= 0 or self.size % self.every:
-            raise SpecError(f"{what}: a window of {self.size} s does not begin every {self.every} s a whole number of times")
+            raise JobRefusedError(
+                f"{what}: a window of {self.size} s does not begin every {self.every} s a whole number of times"
+            )
         if self.delay < 0 or self.allowed_lateness < 0:
-            raise SpecError(f"{what}: delay {self.delay} s and allowed_lateness {self.allowed_lateness} s are not negative")
+            raise JobRefusedError(f"{what}: delay {self.delay} s and allowed_lateness {self.allowed_lateness} s are not negative")
         names = [*self.by, *(measure.name for measure in self.measures)]
         if not self.measures or len(set(map(str.lower, names))) < len(names):
-            raise SpecError(f"{what}: there are measures, and each column has a name of its own; got {', '.join(names)}")
+            raise JobRefusedError(f"{what}: there are measures, and each column has a name of its own; got {', '.join(names)}")
         if taken := [n for n in names if n.lower() in OWN or (n.lower().startswith(OWN_PREFIX) and n not in self.by)]:
-            raise SpecError(f"{what}: the name {', '.join(taken)} is a window's own")
+            raise JobRefusedError(f"{what}: the name {', '.join(taken)} is a window's own")
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -94,11 +96,11 @@ class WindowedSpec(JsonSpec):
         """Read back what to_json wrote.
 
         Raises:
-            SpecError: it is no such object, or asks for something impossible.
+            JobRefusedError: it is no such object, or asks for something impossible.
         """
         try:
             data: Mapping[str, Any] = json.loads(text)
             measures = tuple(Measure(**measure) for measure in data["measures"])
             return cls(**{**data, "measures": measures, "by": tuple(data["by"])})
         except (ValueError, KeyError, TypeError) as error:
-            raise SpecError(f"WindowedSpec: {error}") from error
+            raise JobRefusedError(f"WindowedSpec: {error}") from error

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark.errors import LeaseLostError, LeftToSparkError, quantity
+from spark.errors import LeftToSparkError, TableHeldError, quantity
 from spark.table.commit_metadata import metadata_text
 from spark.table.commit_writer import commit_info, put_commit
 from spark.table.data_files import FEATURE, AddFile, read_masks, read_rows, remove_action, write_file
@@ -134,7 +134,7 @@ def turn(path: str) -> Iterator[None]:
     try:
         with lend_to_task(path, seconds=LEASE_SECONDS):
             yield
-    except LeaseLostError as error:
+    except TableHeldError as error:
         raise LeftToSparkError(str(error)) from error
 
 

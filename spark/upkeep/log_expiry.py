@@ -71,7 +71,7 @@ def list_log(path: str) -> LogFiles:
 
     Raises:
         LeftToSparkError: it has no commit.
-        LakeStoreError: the lake's object store does not answer.
+        EndpointError: the lake's object store does not answer.
     """
     folder = open_folder(path)
     by_version: dict[int, list[str]] = {}

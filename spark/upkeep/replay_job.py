@@ -20,7 +20,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.errors import LeaseHeldError, LeftToSparkError, ReplayError, quantity
+from spark.errors import JobRefusedError, LeftToSparkError, TableHeldError, quantity
 from spark.proof.history_proof import Again, records_lost
 from spark.specs import SilverSpec
 from spark.table.commit_history import commit_of, fold_history, silver_folded
@@ -107,11 +107,11 @@ def undo(session: SparkSession, request: Undo) -> dict[str, int]:
     that has come since.
 
     Raises:
-        ReplayError: there is nothing to undo, or versions or records that it needs are gone.
+        JobRefusedError: there is nothing to undo, or versions or records that it needs are gone.
     """
     mark = newest_mark(request.silver.path)
     if mark is None:
-        raise ReplayError(f"{request.silver.path}: its log tells of no replay that is still to be undone")
+        raise JobRefusedError(f"{request.silver.path}: its log tells of no replay that is still to be undone")
     for layer, path in request.paths.items():
         _check_version(path, mark.before.get(layer, -1))
     _check_bronze(session, request.silver, mark)
@@ -139,8 +139,8 @@ def _check_version(path: str, version: int) -> None:
         raise _error_of(path, version, f"{quantity(len(lost), 'file')} of it were removed")
 
 
-def _error_of(path: str, version: int, reason: str) -> ReplayError:
-    return ReplayError(
+def _error_of(path: str, version: int, reason: str) -> JobRefusedError:
+    return JobRefusedError(
         f"{path} does not go back to version {version}: {reason}. Nothing is changed. Versions stay for as long as "
         "maintenance.time_travel says; a replay makes the table anew from bronze"
     )
@@ -157,7 +157,7 @@ def _restore(session: SparkSession, path: str, version: int) -> None:
             session.sql(f"RESTORE TABLE {table_at(path)} TO VERSION AS OF {version}").collect()
     except SPARK_FAILURES as error:
         line = next((text for text in str(error).splitlines() if text.strip()), type(error).__name__)
-        raise ReplayError(
+        raise JobRefusedError(
             f"{path} does not go back to version {version}: {line[:300]}. Versions stay for as long as maintenance.time_travel "
             "says; a replay makes the table anew from bronze"
         ) from error
@@ -171,11 +171,11 @@ def _check_bronze(session: SparkSession, silver: SilverSpec, mark: ReplayMark) -
     )
     now = silver_folded(session, silver.path)
     if then is None or now is None:
-        raise ReplayError(f"{silver.path}: its log no longer tells what version {mark.before[SILVER]} had folded")
+        raise JobRefusedError(f"{silver.path}: its log no longer tells what version {mark.before[SILVER]} had folded")
     lost = records_lost(session, Again(silver, now, committed.version))
     folded = sum(state.all_records for state in then.topics.values())
     if lost > folded:
-        raise ReplayError(
+        raise JobRefusedError(
             f"table {silver.table}: {silver.bronze_path} lacks {quantity(lost - folded, 'record', form=',')} that came after "
             f"version {mark.before[SILVER]} of {silver.path}: they would be lost; nothing is undone"
         )
@@ -190,10 +190,10 @@ def prepare(session: SparkSession, replay: ReplaySpec) -> Prepared:
     """Build the shadows below `replay.folder`, and compare them with the live tables.
 
     Raises:
-        ReplayError: the table cannot be made again from what there is, or rows are chosen and the rules are others.
+        JobRefusedError: the table cannot be made again from what there is, or rows are chosen and the rules are others.
     """
     if not is_reached(replay.folder):
-        raise ReplayError(f"{replay.folder}: a replay needs a lake whose files are read here: a folder, s3a:// or gs://")
+        raise JobRefusedError(f"{replay.folder}: a replay needs a lake whose files are read here: a folder, s3a:// or gs://")
     versions = {layer: newest_version(spec.path) for layer, spec in replay.live.items()}
     rules = {layer: rules_of_live(session, replay, layer, version) for layer, version in versions.items()}
     changes = tuple(f"{layer}: {change}" for layer, layer_rules in rules.items() for change in layer_rules.changes)
@@ -213,7 +213,7 @@ def prepare(session: SparkSession, replay: ReplaySpec) -> Prepared:
 def _refuse_other_rules(replay: ReplaySpec, changes: tuple[str, ...]) -> None:
     if changes and not replay.is_whole:
         listed = "; ".join(changes)
-        raise ReplayError(
+        raise JobRefusedError(
             f"table {replay.silver.table}: its rules have changed ({listed}): replay the whole table, not some keys"
         )
 
@@ -236,7 +236,7 @@ def swap(session: SparkSession, replay: ReplaySpec) -> Swapped:
     keys by one MERGE. Each step can be done again: killed anywhere, a replay from the start ends in the same tables.
 
     Raises:
-        ReplayError: somebody else goes on writing a table.
+        JobRefusedError: somebody else goes on writing a table.
     """
     with turn_of(replay.silver.path, whole=replay.is_whole):
         return run_again(lambda: _swap(session, replay))
@@ -291,7 +291,7 @@ def _replace(session: SparkSession, replay: ReplaySpec, layer: str, keys: DataFr
             return put_content(live.path, content, text)
         except LeftToSparkError as reason:
             if not tries:
-                raise ReplayError(f"{live.path} was not replaced: {reason}; run it again") from reason
+                raise JobRefusedError(f"{live.path} was not replaced: {reason}; run it again") from reason
     raise AssertionError("unreachable")
 
 
@@ -320,16 +320,16 @@ def turn_of(path: str, *, whole: bool) -> Iterator[None]:
     """The table's turn: a task's for a commit of our own, which waits for a writer of Spark that was cut off; else Spark's.
 
     Raises:
-        ReplayError: somebody else goes on writing the table.
+        JobRefusedError: somebody else goes on writing the table.
     """
     until, stack = time.monotonic() + TURN_SECONDS, ExitStack()
     while True:
         try:
             stack.enter_context(lend_to_task(path) if whole else lend_to_spark(path, seconds=TURN_SECONDS))
             break
-        except (LeftToSparkError, LeaseHeldError) as reason:
+        except (LeftToSparkError, TableHeldError) as reason:
             if time.monotonic() > until:
-                raise ReplayError(f"{path}: {reason}; nothing of it was replaced: run it again") from reason
+                raise JobRefusedError(f"{path}: {reason}; nothing of it was replaced: run it again") from reason
             time.sleep(_POLL_SECONDS)
     with stack:
         yield

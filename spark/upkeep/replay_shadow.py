@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, DataType
 
 from spark.bronze.change_log import fold_at_last_run
-from spark.errors import HistoryTooShortError, RebuildNeededError, ReplayError, quantity
+from spark.errors import HistoryTooShortError, JobRefusedError, RebuildNeededError, quantity
 from spark.events.field_columns import order_of, orders_with
 from spark.proof.history_proof import Again, records_lost
 from spark.silver import fold_job as silver_job
@@ -45,7 +45,7 @@ def find_rules(session: SparkSession, spec: SilverSpec, before: Folded | None, *
     """Those for a live table that has folded `before`.
 
     Raises:
-        SchemaMismatchError: the table is declared to halt at a change of its source.
+        TableStopError: the table is declared to halt at a change of its source.
     """
     ledger_before = read_ledger(session, spec) if before is not None else None
     if ledger_before is None or before is None:
@@ -102,12 +102,12 @@ def place_of_live(session: SparkSession, replay: ReplaySpec, layer: str, *, vers
     """What the live table has folded, at a version where one is given; a history that is not there yet begins where silver is.
 
     Raises:
-        ReplayError: there is no silver table.
+        JobRefusedError: there is no silver table.
     """
     own = None if version == -1 else silver_folded(session, replay.live[layer].path, up_to=version)
     before = own or silver_folded(session, replay.silver.path)
     if before is None:
-        raise ReplayError(f"{replay.silver.path}: there is no table yet: its next run makes it from all of bronze")
+        raise JobRefusedError(f"{replay.silver.path}: there is no table yet: its next run makes it from all of bronze")
     return before
 
 
@@ -115,8 +115,8 @@ def rules_of_live(session: SparkSession, replay: ReplaySpec, layer: str, version
     """Today's rules for the live table at that version (-1: there is none yet).
 
     Raises:
-        ReplayError: there is no silver table.
-        SchemaMismatchError: the table is declared to halt at a change of its source.
+        JobRefusedError: there is no silver table.
+        TableStopError: the table is declared to halt at a change of its source.
     """
     before = place_of_live(session, replay, layer, version=version)
     return find_rules(session, replay.live[layer], before if version >= 0 else None, as_new=replay.as_new)
@@ -126,8 +126,8 @@ def build_shadow(session: SparkSession, replay: ReplaySpec, layer: str, by: tupl
     """Fold it by these rules, as far as the live table had at that version.
 
     Raises:
-        ReplayError: bronze does not hold all that the live table was made of.
-        QuarantineFullError: more records than the table's limit cannot be folded.
+        JobRefusedError: bronze does not hold all that the live table was made of.
+        TableStopError: more records than the table's limit cannot be folded.
     """
     rules, version = by
     live, before = replay.live[layer], place_of_live(session, replay, layer, version=version)
@@ -135,7 +135,7 @@ def build_shadow(session: SparkSession, replay: ReplaySpec, layer: str, by: tupl
     lost = records_lost(session, Again(live, before, limit))
     if lost:
         records = sum(state.all_records for state in before.topics.values())
-        raise ReplayError(
+        raise JobRefusedError(
             f"table {live.table}: {live.bronze_path} lacks {lost:,} of the {quantity(records, 'record', form=',')} that "
             f"{live.path} was made of, so it cannot be made again; the table is unchanged. Read it again from the source: "
             f"cdc snapshot {live.source} {live.table}"
@@ -166,7 +166,7 @@ def _limit(session: SparkSession, live: SilverSpec, before: Folded) -> int:
     try:
         return fold_at_last_run(session, live, before).version
     except HistoryTooShortError as error:
-        raise ReplayError(
+        raise JobRefusedError(
             f"table {live.table}: the log of {live.bronze_path} no longer reaches back to version {before.bronze_version}, up to "
             f"which {live.path} has folded: {error}; let an ordinary run fold what is new, then replay"
         ) from error

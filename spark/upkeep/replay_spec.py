@@ -1,7 +1,7 @@
 """What a replay is asked and what it tells, and the keys of one table as a person writes them: one by one, or a range
 between two of them.
 
-Pure data, no Spark. A text that is no key of the table's columns raises ReplayError.
+Pure data, no Spark. A text that is no key of the table's columns raises JobRefusedError.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spark.errors import ReplayError
+from spark.errors import JobRefusedError
 from spark.specs import SilverSpec
 
 FROM, TO = "--from-key", "--to-key"
@@ -72,13 +72,13 @@ def parse_bound(text: str, names: Sequence[str]) -> list[str]:
     """The values of a bound as texts: `{"a": 1, "b": "x"}`, whose last columns may be left out, or a single column's value.
 
     Raises:
-        ReplayError: it is no bound of a key of these columns.
+        JobRefusedError: it is no bound of a key of these columns.
     """
     values = parse_columns(text, names)
     if not values or {*values} != {*names[: len(values)]} or any(value is None for value in values.values()):
         shape = ", ".join(f'"{name}": …' for name in names)
         more = ", without NULL; the last columns may be left out" if len(names) > 1 else ", or the value alone"
-        raise ReplayError(f"{text!r} is no bound of a key: write {{{shape}}}{more}")
+        raise JobRefusedError(f"{text!r} is no bound of a key: write {{{shape}}}{more}")
     return [str(values[name]) for name in names[: len(values)]]
 
 

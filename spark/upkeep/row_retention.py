@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark.errors import LeftToSparkError, MaintenanceError, quantity
+from spark.errors import LeftToSparkError, TableStopError, quantity
 from spark.table.data_files import AddFile, read_columns, read_rows, write_file
 from spark.table.needed_versions import FLOOR, Floor, floors_of, floors_text
 from spark.table.snapshot import LiveTable
@@ -53,7 +53,7 @@ def remove_old_records(path: str, live: LiveTable, old: OldRecords) -> int:
 
     Raises:
         LeftToSparkError: a writer has come before, or the log has vectors; nothing is removed.
-        MaintenanceError: the log holds other records there than were proven to be in the backup; nothing is removed.
+        TableStopError: the log holds other records there than were proven to be in the backup; nothing is removed.
     """
     floors = floors_of(live.metadata.get("configuration"))
     newer = {topic: floor for topic, floor in old.floors.items() if floor.records > _records(floors, topic)}
@@ -77,7 +77,7 @@ def remove_old_records(path: str, live: LiveTable, old: OldRecords) -> int:
         configuration = {**(live.metadata.get("configuration") or {}), FLOOR: floors_text({**floors, **newer})}
         also = [{"metaData": {**live.metadata, "configuration": configuration}}]
         replace_files(path, live, removed, added, operation="DELETE", also=also)
-    except (LeftToSparkError, MaintenanceError):
+    except (LeftToSparkError, TableStopError):
         for file in added:
             folder.delete(file["path"])
         raise
@@ -128,7 +128,7 @@ def _refuse_others(path: str, gone: Counted, floors: Mapping[str, Floor], newer:
                 proven[topic, epoch, partition] = count - before.get(epoch, {}).get(partition, 0)
     if +gone != +proven:
         topic, epoch, partition = differing = min({key for key in gone | proven if gone[key] != proven[key]})
-        raise MaintenanceError(
+        raise TableStopError(
             f"{path} holds {quantity(gone[differing], 'old record')} of {topic} epoch {epoch} partition {partition}, the backup "
             f"{proven[differing]}; nothing is removed: cdc backup verify"
         )

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from spark.errors import LeaseHeldError, LeftToSparkError, quantity
+from spark.errors import LeftToSparkError, TableHeldError, quantity
 from spark.table.commit_writer import put_commit
 from spark.table.delta_rs import make_checkpoint, open_delta
 from spark.table.identifiers import literal, table_at
@@ -84,7 +84,11 @@ def _run_under_lease(path: str, statement: Callable[[], Any]) -> str:
     try:
         with lend_to_spark(path, seconds=LEASE_SECONDS):
             statement()
-    except (LeftToSparkError, LeaseHeldError) as reason:
+    except TableHeldError as reason:
+        if reason.is_lost:
+            raise
+        return str(reason)
+    except LeftToSparkError as reason:
         return str(reason)
     except MAY_PASS as error:
         if not is_conflict(error):

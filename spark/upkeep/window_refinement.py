@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DecimalType, DoubleType, FloatType
 
-from spark.errors import SpecError
+from spark.errors import JobRefusedError
 from spark.specs import DELETED, JobResult
 from spark.table.commit_history import Commit, history
 from spark.table.identifiers import quote
@@ -112,12 +112,12 @@ def silver_rows(session: SparkSession, spec: WindowedSpec, version: int) -> Data
     """The rows of one version that are not marked as deleted, in the columns that results depend on, and their file.
 
     Raises:
-        SpecError: silver has not all of these columns.
+        JobRefusedError: silver has not all of these columns.
     """
     rows = session.read.format("delta").option("versionAsOf", version).load(spec.silver_path)
     if missing := [name for name in spec.read if name not in rows.columns]:
         what = f"windows {spec.name} of {spec.source}/{spec.table}: silver has no column {', '.join(missing)}"
-        raise SpecError(f"{what}; it has {', '.join(rows.columns)}")
+        raise JobRefusedError(f"{what}; it has {', '.join(rows.columns)}")
     if DELETED in rows.columns:
         rows = rows.where(~sf.coalesce(sf.col(DELETED), sf.lit(False)))
     # The table itself may have a column of that name.

@@ -47,7 +47,7 @@ def state_of_results(session: SparkSession, spec: WindowedSpec) -> KeptResults |
     """What the newest commit of ours says; None where there is no table.
 
     Raises:
-        ForeignTableError: the table is none of ours.
+        TableStopError: the table is none of ours.
     """
 
     def newest(commits: list[tuple[int, str | None]]) -> KeptResults | None:

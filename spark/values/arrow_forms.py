@@ -1,7 +1,7 @@
 """How Arrow reads a column's JSON leaf without Spark: to the same value as its LakeType's `convert`, or not at all.
 
 A form is the Arrow type as which the leaf is parsed, and the step from there to the lake's type. Whatever does not fit exactly
-raises NotExactError: Spark then reads the batch, and says what is wrong with which record. A test reads the same leaves in both
+raises pa.ArrowInvalid: Spark then reads the batch, and says what is wrong with which record. A test reads the same leaves in both
 ways, form by form (spark/values/test_arrow_forms.py).
 
     form          the leaf is                   the lake has
@@ -31,7 +31,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark.errors import NotExactError
 from spark.values.mariadb_types import LONGEST
 from spark.values.postgresql_numbers import SPECIAL
 from spark.values.postgresql_times import DAY_MICROS, FIRST_DAY, FIRST_MICRO, LAST_DAY, LAST_MICRO
@@ -52,7 +51,7 @@ _DECIMAL = re.compile(r"^decimal\((\d+),(\d+)\)$")
 class ArrowForm:
     """`leaf` is what the JSON leaf is parsed as, `lake` what `convert` makes of it.
 
-    `convert` raises NotExactError, or Arrow's own ArrowInvalid.
+    `convert` raises pa.ArrowInvalid, or Arrow's own ArrowInvalid.
     """
 
     leaf: pa.DataType
@@ -98,7 +97,7 @@ def _finite(values: pa.Array) -> pa.Array:
 def _need(holds: pa.Array, what: str) -> None:
     """All are true or null."""
     if pc.any(pc.invert(holds)).as_py():
-        raise NotExactError(what)
+        raise pa.ArrowInvalid(what)
 
 
 def _within(values: pa.Array, low: int, high: int, what: str) -> pa.Array:
@@ -145,20 +144,20 @@ def _by_value(convert: Callable[[Any], object], kind: pa.DataType) -> Callable[[
         try:
             return pa.array([None if v is None else convert(v) for v in values.to_pylist()], kind)
         except (ValueError, binascii.Error, OverflowError) as error:
-            raise NotExactError(str(error)) from error
+            raise pa.ArrowInvalid(str(error)) from error
 
     return values_of
 
 
 def _clock(micros: int) -> str:
     if not 0 <= micros <= DAY_MICROS:
-        raise NotExactError("a time of day beyond its day")
+        raise pa.ArrowInvalid("a time of day beyond its day")
     return _hours(micros)
 
 
 def _span(micros: int) -> str:
     if abs(micros) > LONGEST:
-        raise NotExactError("a time beyond 838:59:59")
+        raise pa.ArrowInvalid("a time beyond 838:59:59")
     return f"{'-' if micros < 0 else ''}{_hours(abs(micros))}"
 
 
@@ -177,7 +176,7 @@ def _decimals_of_bytes(kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
     def number(text: str) -> Decimal:
         raw = _bytes(text)
         if not 0 < len(raw) <= 16:
-            raise NotExactError("a number of no or too many bytes")
+            raise pa.ArrowInvalid("a number of no or too many bytes")
         return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-kind.scale)
 
     return _by_value(number, kind)
@@ -188,7 +187,7 @@ def _bits(length: int) -> Callable[[str], str]:
         raw = _bytes(value)
         bits = f"{int.from_bytes(raw, 'little'):b}" if raw else "0"
         if len(bits) > length:
-            raise NotExactError("more bits than the type has")
+            raise pa.ArrowInvalid("more bits than the type has")
         return bits.zfill(length)
 
     return text
@@ -213,7 +212,7 @@ def _array_of(element: ArrowForm) -> ArrowForm:
             _need(pc.invert(pc.match_substring_regex(elements, JAVA_NAME)), "an array of several dimensions")
         for array in values.to_pylist():
             if array and all(item is None for item in array):
-                raise NotExactError("an array of nothing but NULLs")
+                raise pa.ArrowInvalid("an array of nothing but NULLs")
         return pa.ListArray.from_arrays(values.offsets, element.convert(elements), mask=pc.is_null(values))
 
     return ArrowForm(pa.list_(element.leaf), pa.list_(element.lake), convert)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
-from spark.errors import SpecError
+from spark.errors import JobRefusedError
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "decimal": ("string", "precise", "double"),
@@ -46,19 +46,19 @@ class Modes:
     def __post_init__(self) -> None:
         for name, choice in asdict(self).items():
             if choice not in CHOICES[name]:
-                raise SpecError(f"mode {name}={choice} is not read; choose one of {', '.join(CHOICES[name])}")
+                raise JobRefusedError(f"mode {name}={choice} is not read; choose one of {', '.join(CHOICES[name])}")
 
     @classmethod
     def parse(cls, text: str) -> Modes:
         """From `decimal=precise,temporal=isostring`: what differs from our own connectors.
 
         Raises:
-            SpecError: naming what is not known.
+            JobRefusedError: naming what is not known.
         """
         pairs = dict(pair.split("=", 1) for pair in text.split(",") if pair)
         unknown = sorted(set(pairs) - {f.name for f in fields(cls)})
         if unknown:
-            raise SpecError(f"modes {unknown} are unknown; known are {', '.join(CHOICES)}")
+            raise JobRefusedError(f"modes {unknown} are unknown; known are {', '.join(CHOICES)}")
         return cls(**pairs)
 
     def text(self) -> str:

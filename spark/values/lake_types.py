@@ -1,11 +1,11 @@
 """The lake type of a column: the rule of each source type, from all families, and what the connector loses of its values.
 
-A column whose type has no exact form is refused by name, with the way out (ColumnTypeError).
+A column whose type has no exact form is refused by name, with the way out (JobRefusedError).
 """
 
 from __future__ import annotations
 
-from spark.errors import ColumnTypeError
+from spark.errors import JobRefusedError
 from spark.specs import Column
 from spark.values import postgresql_numbers, postgresql_times, postgresql_types
 from spark.values.handling_modes import Modes
@@ -53,7 +53,7 @@ def lake_type(column: Column) -> LakeType:
     """The lake type of a source column.
 
     Raises:
-        ColumnTypeError: naming the column, its type and the way out.
+        JobRefusedError: naming the column, its type and the way out.
     """
     if column.kind == "generated":
         raise _refusal(column, "it is a generated column, which the source's log does not have")
@@ -105,8 +105,8 @@ def _rule(column: Column, source: SourceType) -> Rule:
     return rule
 
 
-def _refusal(column: Column, reason: str, way_out: str = "") -> ColumnTypeError:
-    return ColumnTypeError(
+def _refusal(column: Column, reason: str, way_out: str = "") -> JobRefusedError:
+    return JobRefusedError(
         f"column {column.name!r} has type {column.source_type}: {reason}; leave the column out (except_column_list), "
         f"capture a cast of it{way_out}"
     )

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from spark.errors import NotInSqlError
+from spark.errors import JobRefusedError
 from spark.table.identifiers import double_quote, quote, text_literal
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Dialect:
         """`(a = 1 AND b = 'x') OR (…)`: a text that the connector runs, so its values are written out.
 
         Raises:
-            NotInSqlError: a value of a type that is not written out.
+            JobRefusedError: a value of a type that is not written out.
         """
         names = [self.quote(c.name) for c in columns]
         conditions = [" AND ".join(f"{n} = {self._constant_of(v)}" for n, v in zip(names, key, strict=True)) for key in keys]
@@ -105,7 +105,7 @@ class Dialect:
 
     def _constant_of(self, value: Any) -> str:
         if isinstance(value, bool) or not isinstance(value, (int, Decimal, str)):
-            raise NotInSqlError(f"a key with a value of {type(value).__name__} cannot be asked for in a snapshot's condition")
+            raise JobRefusedError(f"a key with a value of {type(value).__name__} cannot be asked for in a snapshot's condition")
         return self.text_constant(value) if isinstance(value, str) else f"{value:f}" if isinstance(value, Decimal) else str(value)
 
     def _select(self, table: Table, columns: Sequence[Column]) -> str:
@@ -223,7 +223,7 @@ class SqlServerDialect(Dialect):
     def name_in_query(self, *parts: str) -> str:
         """The driver takes `%` for a place of a value, but only in a statement with values."""
         if "%" in "".join(parts):
-            raise NotInSqlError(f"{'.'.join(parts)}: a name with a percent sign cannot be asked for by python-tds")
+            raise JobRefusedError(f"{'.'.join(parts)}: a name with a percent sign cannot be asked for by python-tds")
         return self.quote(*parts)
 
     def limit(self, select: str, rows: int) -> str:
@@ -241,7 +241,7 @@ class OracleDialect(Dialect):
     def quote(self, *parts: str) -> str:
         """Oracle's names hold no double quote."""
         if '"' in "".join(parts):
-            raise NotInSqlError(f"{'.'.join(parts)}: Oracle has no names with a double quote")
+            raise JobRefusedError(f"{'.'.join(parts)}: Oracle has no names with a double quote")
         return super().quote(*parts)
 
     def name_in_query(self, *parts: str) -> str:

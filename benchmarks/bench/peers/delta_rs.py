@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.peers.peer import NewRecords, Peer, PeerTable
 from benchmarks.bench.totals import read_totals
 from cdc_assets.clients.kafka import KafkaCluster
-from cdc_assets.registry.errors import BenchError
 
 if TYPE_CHECKING:
     import pyarrow as pa

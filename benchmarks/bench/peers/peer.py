@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from benchmarks.bench.errors import BenchError
 from cdc_assets.clients.kafka import KafkaCluster
-from cdc_assets.registry.errors import BenchError
 
 Ranges = Mapping[int, tuple[int, int]]
 

@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 import psutil
 from typing_extensions import override
 
+from benchmarks.bench.errors import BenchError
 from benchmarks.bench.idle_cost import cpu_seconds
 from benchmarks.bench.peers.peer import NewRecords, Peer, PeerTable
 from benchmarks.bench.peers.spark_driver import CATALOG
 from cdc_assets.clients.kafka import KafkaCluster
-from cdc_assets.registry.errors import BenchError
 from cdc_assets.stack.components.spark_cluster import OF_CONNECT, submit_environment
 from cdc_assets.stack.home import Home
 from cdc_assets.stack.jars.jar_sets import ICEBERG

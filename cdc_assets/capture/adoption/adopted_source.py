@@ -46,7 +46,7 @@ from cdc_assets.clients.kafka import KafkaCluster, Record, TopicState
 from cdc_assets.clients.platform import Platform
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.durable_file import replace_file
-from cdc_assets.registry.errors import AdoptionError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.field_types import SOURCE_NAME, TableId
 from cdc_assets.registry.kinds import KINDS, experimental_warnings
 from cdc_assets.registry.loader import load_sources, registry_files
@@ -74,11 +74,11 @@ def write_entry(file: Path, running: RunningConnector, document: Mapping[str, An
     """Write the file, which is new, and read the folder with it.
 
     Raises:
-        AdoptionError: it is there.
+        RefusalError: it is there.
         RegistryError: the folder is not valid with it; the file is taken back.
     """
     if file.exists():
-        raise AdoptionError(f"{file} is there already; cdc adopt {running.name} --source NAME")
+        raise RefusalError(f"{file} is there already; cdc adopt {running.name} --source NAME")
     head = f"# Connector {running.name} at {running.url} runs as it did before: cdc diff {document['source']}\n"
     replace_file(file, (head + entry_text(document)).encode())
     file.chmod(_MODE)
@@ -151,14 +151,14 @@ def look(
     `ours`: the entry declares none of their settings, so that the next `cdc apply` brings ours.
 
     Raises:
-        AdoptionError: it cannot be taken over, saying why; other CdcAssetsError: who could not be asked.
+        RefusalError: it cannot be taken over, saying why; other CdcAssetsError: who could not be asked.
     """
     declared = load_sources(folder) if not folder.is_dir() or registry_files(folder) else ()
     running = read_connector(platform.core_connect(cluster), name, declared)
     own = _source_name(running, source)
     file = folder / f"{own}.yaml"
     if file.exists() or own in {other.name for other in declared}:
-        raise AdoptionError(
+        raise RefusalError(
             f"source {own} is declared already in {folder}: give this one another name: cdc adopt {name} --source NAME"
         )
     adoption = CAPTURE[running.kind.name].adoption
@@ -232,14 +232,14 @@ def _with_tables(reading: _Reading, document: dict[str, Any]) -> Adoption:
 
 def _refuse_collision(name: str, sources: Sequence[BaseSource]) -> None:
     for collision in find_collisions(sources):
-        raise AdoptionError(f"connector {name}: {collision.message}; then cdc adopt {name}")
+        raise RefusalError(f"connector {name}: {collision.message}; then cdc adopt {name}")
 
 
 def write(adoption: Adoption) -> None:
     """Put the entry into the registry's folder.
 
     Raises:
-        AdoptionError: a difference cannot stay as it is; nothing is written.
+        RefusalError: a difference cannot stay as it is; nothing is written.
         RegistryError: the folder would not be valid with it; nothing is left of it.
     """
     if adoption.wrong and (adoption.source.capture.settings or adoption.source.mirror.settings):
@@ -248,7 +248,7 @@ def write(adoption: Adoption) -> None:
             for difference in adoption.wrong
         )
         name = adoption.running.name
-        raise AdoptionError(
+        raise RefusalError(
             f"connector {name} cannot stay as it is, and nothing was written: {differing}. Change it there, or give "
             f"cdc adopt {name} --ours and then cdc apply, which changes and restarts it"
         )
@@ -263,7 +263,7 @@ def _validate(document: Mapping[str, Any]) -> CapturedSource:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
-        raise AdoptionError(
+        raise RefusalError(
             f"no entry can be made of the connector: {key}: {first['msg']}; write it by hand (docs/how-to/adopt.md)"
         ) from None
 
@@ -272,7 +272,7 @@ def _source_name(running: RunningConnector, chosen: str) -> str:
     prefix = running.config.get("topic.prefix", "")
     own = chosen or re.sub(r"[^a-z0-9_]+", "_", prefix.lower()).strip("_")[:40]
     if not re.fullmatch(SOURCE_NAME, own):
-        raise AdoptionError(
+        raise RefusalError(
             f"{own or prefix!r} is no name of a source (a-z, 0-9 and _, a letter first): cdc adopt {running.name} --source NAME"
         )
     return own
@@ -348,7 +348,7 @@ def envelope_of(core: KafkaCluster, states: Iterable[TopicState], connector: str
     `in_avro`: its converters are known to write Avro, so that is what it should be: `debezium-avro`.
 
     Raises:
-        AdoptionError: they are in a form that a captured source cannot have, or in two.
+        RefusalError: they are in a form that a captured source cannot have, or in two.
     """
     topics_by_form: dict[str, str] = {}
     for state in states:
@@ -358,14 +358,12 @@ def envelope_of(core: KafkaCluster, states: Iterable[TopicState], connector: str
                 topics_by_form.setdefault(form, state.name)
     if len(topics_by_form) > 1:
         forms = ", ".join(f"{form} in {topic}" for form, topic in topics_by_form.items())
-        raise AdoptionError(
-            f"the records of connector {connector} have two forms ({forms}), and a source has one; cdc peek TOPIC"
-        )
+        raise RefusalError(f"the records of connector {connector} have two forms ({forms}), and a source has one; cdc peek TOPIC")
     form, topic = next(iter(topics_by_form.items()), ("Avro" if in_avro else "debezium-json", ""))
     if form == "Avro" and in_avro:
         return "debezium-avro"
     if form not in ("debezium-json", "debezium-json-schema"):
-        raise AdoptionError(
+        raise RefusalError(
             f"topic {topic} of connector {connector} holds records in {form}, and a captured source has Debezium's envelope in "
             "JSON; declare such topics as a source of kind topics (docs/how-to/add-a-source.md), or let the connector write JSON"
         )
@@ -405,15 +403,15 @@ def registry_block(running: RunningConnector, source: str) -> dict[str, Any]:
     """What the entry has to declare under `capture`; empty where the connector's config names no converter to Avro.
 
     Raises:
-        AdoptionError: its records could not be read here.
+        RefusalError: its records could not be read here.
     """
     converter = running.config.get("value.converter", "")
     if converter not in (*_APICURIO, CONFLUENT):
         return {}
     if running.config.get("key.converter") != converter:
-        raise AdoptionError(f"connector {running.name} writes keys otherwise than rows (key.converter): {_BY_HAND}")
+        raise RefusalError(f"connector {running.name} writes keys otherwise than rows (key.converter): {_BY_HAND}")
     if any(key.endswith(".type") and value.endswith(_FLAT) for key, value in running.config.items()):
-        raise AdoptionError(f"connector {running.name} writes flattened rows ({_FLAT}) in Avro: {_BY_HAND}")
+        raise RefusalError(f"connector {running.name} writes flattened rows ({_FLAT}) in Avro: {_BY_HAND}")
     if converter == CONFLUENT:
         return {"converter": "confluent", "schema_registry": _confluent(running, source)}
     return {"converter": "apicurio", "schema_registry": _apicurio(running, source)}
@@ -440,14 +438,14 @@ def _of(running: RunningConnector, name: str) -> str:
 def _apicurio(running: RunningConnector, source: str) -> dict[str, Any]:
     for name, (expected, default) in _FRAME.items():
         if (_of(running, name) or default).lower() != expected.lower():
-            raise AdoptionError(
+            raise RefusalError(
                 f"connector {running.name}: value.converter.{name} is {_of(running, name) or 'not set'}: its records do not "
                 f"begin with a schema's id as Confluent's do, so they are not read here; it would have to be {expected}"
             )
     url = _OWN_API.fullmatch(_of(running, "apicurio.registry.url"))
     if url is None:
         registry_url = _of(running, "apicurio.registry.url") or "not set"
-        raise AdoptionError(
+        raise RefusalError(
             f"connector {running.name}: value.converter.apicurio.registry.url is {registry_url}, and not Apicurio's API"
         )
     block: dict[str, Any] = {"url": f"{url[1]}/apis/ccompat/v7"}
@@ -463,7 +461,7 @@ def _confluent(running: RunningConnector, source: str) -> dict[str, Any]:
         return block
     user, colon, password = login.partition(":")
     if not colon or user.startswith("${"):
-        raise AdoptionError(
+        raise RefusalError(
             f"connector {running.name}: value.converter.basic.auth.user.info is one reference for user and password, and an "
             "entry has two; write the entry by hand (docs/how-to/adopt.md)"
         )

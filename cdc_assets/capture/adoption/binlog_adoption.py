@@ -13,7 +13,7 @@ from cdc_assets.clients.databases.binlog import BinlogDatabase
 from cdc_assets.clients.databases.mariadb import MariaDbDatabase
 from cdc_assets.clients.databases.mysql import MySqlDatabase
 from cdc_assets.registry.databases import MariaDb, MySql
-from cdc_assets.registry.errors import AdoptionError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import expect
 from cdc_assets.registry.record_forms import ValueForms
@@ -67,7 +67,7 @@ class BinlogAdoption(ABC):
         """The tables that its lists take.
 
         Raises:
-            AdoptionError: there is none.
+            RefusalError: there is none.
         """
         database = self.server(source)
         with database.connection() as cursor:
@@ -75,7 +75,7 @@ class BinlogAdoption(ABC):
             there = [TableId(*row) for row in cursor.fetchall()]
         tables = tables_of_lists(running, there)
         if not tables:
-            raise AdoptionError(f"the server at {database.place} has no table in the lists of connector {running.name}")
+            raise RefusalError(f"the server at {database.place} has no table in the lists of connector {running.name}")
         catalogue = database.tables(tables)
         return FoundAtSource(
             tables=tables,

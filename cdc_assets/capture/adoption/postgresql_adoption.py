@@ -8,7 +8,7 @@ from typing import Any
 from cdc_assets.capture.adoption.running_connector import FoundAtSource, RunningConnector, handling_modes, tables_of_lists
 from cdc_assets.clients.databases.postgresql_capture import PostgresCapture
 from cdc_assets.registry.databases import Database
-from cdc_assets.registry.errors import AdoptionError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.kinds import expect
 from cdc_assets.registry.record_forms import ValueForms
 from cdc_assets.registry.source_declaration import CapturedSource
@@ -65,7 +65,7 @@ class PostgresAdoption:
         """Its slot, which must be there, its publication, and the published tables that its lists take.
 
         Raises:
-            AdoptionError: the slot or the publication is not there, or takes no table.
+            RefusalError: the slot or the publication is not there, or takes no table.
         """
         database = PostgresCapture(expect(source.database, Database))
         slot, publication = str(running.setting("slot.name")), str(running.setting("publication.name"))
@@ -74,12 +74,12 @@ class PostgresAdoption:
             published = connection.execute(_PUBLICATION, [publication]).fetchone()
         where = f"connector {running.name} names {{}}, and the server at {database.place} has none of that name"
         if at_slot is None:
-            raise AdoptionError(f"{where.format(f'slot {slot}')}: is this its server? SELECT * FROM pg_replication_slots")
+            raise RefusalError(f"{where.format(f'slot {slot}')}: is this its server? SELECT * FROM pg_replication_slots")
         if published is None:
-            raise AdoptionError(f"{where.format(f'publication {publication}')}: SELECT * FROM pg_publication")
+            raise RefusalError(f"{where.format(f'publication {publication}')}: SELECT * FROM pg_publication")
         tables = tables_of_lists(running, database.publication_tables(publication))
         if not tables:
-            raise AdoptionError(
+            raise RefusalError(
                 f"publication {publication} at {database.place} has no table in the lists of connector {running.name}"
             )
         catalogue = database.tables(tables)

@@ -16,7 +16,7 @@ from cdc_assets.capture.connectors.setting_overrides import is_listed, transform
 from cdc_assets.clients.connect import ConnectClient
 from cdc_assets.clients.connector_states import is_reference, is_secret, mask_text, mask_value
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import AdoptionError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import KINDS, Kind
 from cdc_assets.registry.references import KEPT
@@ -61,16 +61,16 @@ def read_connector(connect: ConnectClient, name: str, sources: Iterable[BaseSour
     """The connector, which runs.
 
     Raises:
-        AdoptionError: there is none, it is none of Debezium's, or of a kind that is not taken over, it is declared already, or it
+        RefusalError: there is none, it is none of Debezium's, or of a kind that is not taken over, it is declared already, or it
             does not run.
-        ConnectError: Connect cannot be asked.
+        ServiceError: Connect cannot be asked.
     """
     config = connect.config(name)
     if config is None:
         others = [
             other.name for other in connect.overview().values() if other.config.get("connector.class", "").startswith(_DEBEZIUM)
         ]
-        raise AdoptionError(
+        raise RefusalError(
             f"no connector {name} at {connect.url}; connectors of Debezium there: {', '.join(others) or 'none'}; "
             "cdc get connectors"
         )
@@ -81,7 +81,7 @@ def read_connector(connect: ConnectClient, name: str, sources: Iterable[BaseSour
         state = "nobody knows its state" if status is None else f"{status.state}, tasks {', '.join(status.tasks) or 'none'}"
         why = f": {'; '.join(status.trace)}" if status and status.trace else ""
         way = f"cdc resume {name}" if status and status.state in ("PAUSED", "STOPPED") else f"cdc restart {name}"
-        raise AdoptionError(f"connector {name} at {connect.url} does not run ({state}){why}; {way}, then cdc adopt {name}")
+        raise RefusalError(f"connector {name} at {connect.url} does not run ({state}){why}; {way}, then cdc adopt {name}")
     plugin = config["connector.class"]
     return RunningConnector(
         name=name,
@@ -98,7 +98,7 @@ def _kind_of(name: str, connector_class: str) -> Kind:
     from cdc_assets.capture.kind_capture import CAPTURE
 
     if not connector_class.startswith(_DEBEZIUM):
-        raise AdoptionError(
+        raise RefusalError(
             f"connector {name} is {connector_class or 'of no class'}, and not one of Debezium's that captures a database; topics "
             "that others fill are a source of kind topics (docs/how-to/add-a-source.md)"
         )
@@ -106,7 +106,7 @@ def _kind_of(name: str, connector_class: str) -> Kind:
     kind = next((kind for kind in adoptable if kind.debezium == connector_class.removeprefix(_DEBEZIUM)), None)
     if kind is None:
         kinds = ", ".join(kind.name for kind in adoptable)
-        raise AdoptionError(
+        raise RefusalError(
             f"connector {name} is {connector_class}, and cdc adopt takes over those of kind {kinds} only. By hand: declare the "
             "source with capture.connector, capture.topic_prefix and its tables' columns; then cdc diff (docs/how-to/adopt.md)"
         )
@@ -116,9 +116,9 @@ def _kind_of(name: str, connector_class: str) -> Kind:
 def _refuse_declared(name: str, sources: Iterable[BaseSource]) -> None:
     owners = connector_owners(sources)
     if name in owners:
-        raise AdoptionError(f"connector {name} is declared already, by source {owners[name]}: cdc diff {owners[name]}")
+        raise RefusalError(f"connector {name} is declared already, by source {owners[name]}: cdc diff {owners[name]}")
     if name in map(names.temporary, owners):
-        raise AdoptionError(f"connector {name} is a temporary one of an onboarding, and goes by itself; cdc get connectors")
+        raise RefusalError(f"connector {name} is a temporary one of an onboarding, and goes by itself; cdc get connectors")
 
 
 _PLACES = (
@@ -219,14 +219,14 @@ def final_topic(running: RunningConnector, topic: str) -> str:
     """What the connector's transforms make of a topic's name.
 
     Raises:
-        AdoptionError: by a transform that cannot be followed from here.
+        RefusalError: by a transform that cannot be followed from here.
     """
     for name in transforms_of(running.config):
         kind = running.config.get(f"transforms.{name}.type", "").rsplit(".", 1)[-1]
         if kind == _ROUTER:
             topic = _apply_router(running, name, topic)
         elif "Router" in kind:
-            raise AdoptionError(
+            raise RefusalError(
                 f"connector {running.name}: transform {name} ({kind}) renames topics in a way that is not followed here; write "
                 "the entry by hand, with each table's topic (docs/how-to/adopt.md)"
             )
@@ -241,9 +241,7 @@ def _apply_router(running: RunningConnector, name: str, topic: str) -> str:
         whole = re.fullmatch(pattern.replace("(?<", "(?P<"), topic)
         return whole.expand(template) if whole else topic
     except (re.error, IndexError) as error:
-        raise AdoptionError(
-            f"connector {running.name}: transforms.{name}.regex {pattern!r} cannot be followed: {error}"
-        ) from None
+        raise RefusalError(f"connector {running.name}: transforms.{name}.regex {pattern!r} cannot be followed: {error}") from None
 
 
 def message_keys(running: RunningConnector) -> dict[TableId, list[str]]:

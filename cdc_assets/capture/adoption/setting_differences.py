@@ -22,7 +22,7 @@ from cdc_assets.clients.connect import ConnectClient
 from cdc_assets.clients.connector_states import mask_value
 from cdc_assets.clients.kafka import KafkaCluster
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import AdoptionError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 
 Weight = Literal["wrong", "weaker", "none"]
@@ -199,7 +199,7 @@ def find_mirror(
     """The mirror that takes all of these topics of the core cluster; None where no connector takes any.
 
     Raises:
-        AdoptionError: it is another source's, it takes some of them only, several do, it names the copies in a way that is not
+        RefusalError: it is another source's, it takes some of them only, several do, it names the copies in a way that is not
             known here, or they are filled by a MirrorMaker that is no connector of that Connect.
     """
     carried = {}
@@ -211,14 +211,12 @@ def find_mirror(
         _refuse_copies(lake, [f"{core.name}.{topic}" for topic in topics], connect.url)
         return None
     if len(takers) > 1:
-        raise AdoptionError(
-            f"topics of the connector are carried by mirrors {', '.join(takers)} at {connect.url}: one must do it"
-        )
+        raise RefusalError(f"topics of the connector are carried by mirrors {', '.join(takers)} at {connect.url}: one must do it")
     name, taken = next(iter(takers.items()))
     if lacks := sorted(set(topics) - set(taken)):
-        raise AdoptionError(f"mirror {name} at {connect.url} does not carry {', '.join(lacks)}: add it to its topics, then again")
+        raise RefusalError(f"mirror {name} at {connect.url} does not carry {', '.join(lacks)}: add it to its topics, then again")
     if owner := connector_owners(sources).get(name):
-        raise AdoptionError(
+        raise RefusalError(
             f"mirror {name} at {connect.url} is declared already, by source {owner}, and a source has one of its own: let "
             f"another mirror carry {', '.join(topics)}, and take them out of this one's topics; then again"
         )
@@ -230,10 +228,10 @@ def _read_mirror(connect: ConnectClient, name: str) -> FoundMirror:
     status = connect.status(name)
     if status is None or not status.running:
         state = status.state if status else "in no state"
-        raise AdoptionError(f"mirror {name} at {connect.url} does not run (it is {state}): cdc restart {name}, then again")
+        raise RefusalError(f"mirror {name} at {connect.url} does not run (it is {state}): cdc restart {name}, then again")
     policy = config.get(_POLICY, "DefaultReplicationPolicy").rsplit(".", 1)[-1]
     if policy not in _POLICIES or config.get(_SEPARATOR, ".") != ".":
-        raise AdoptionError(
+        raise RefusalError(
             f"mirror {name} at {connect.url} names its copies by {policy} with separator {config.get(_SEPARATOR, '.')!r}; only "
             f"{', '.join(_POLICIES)} with a dot are known here"
         )
@@ -245,7 +243,7 @@ def _refuse_copies(lake: KafkaCluster, topics: Sequence[str], url: str) -> None:
     """A second mirror would write each record once more into the copies."""
     copies = sorted(lake.existing(topics))
     if copies:
-        raise AdoptionError(
+        raise RefusalError(
             f"{', '.join(copies)} at {lake.bootstrap}: filled by no connector at {url}, perhaps by a MirrorMaker of its own. A "
             "mirror of ours would fill them a second time: let that one run on this Connect, or stop it and delete the copies"
         )
@@ -315,7 +313,7 @@ def refuse_unequal(running: RunningConnector, mirror: FoundMirror | None, source
     """The proof that nothing would be changed; of `ours` nothing is to be proven.
 
     Raises:
-        AdoptionError: something would be: naming the settings.
+        RefusalError: something would be: naming the settings.
     """
     if ours:
         return
@@ -323,7 +321,7 @@ def refuse_unequal(running: RunningConnector, mirror: FoundMirror | None, source
     if mirror is not None:
         unequal += [f"{mirror.name}: {key}" for key in _unequal(mirror.config, mirror_config(source))]
     if unequal:
-        raise AdoptionError(
+        raise RefusalError(
             f"connector {running.name} would not be left as it is, so nothing was written: {', '.join(unequal)} cannot be "
             "declared; change it there, or --ours; and please report it"
         )

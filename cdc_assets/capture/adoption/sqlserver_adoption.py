@@ -14,7 +14,7 @@ from cdc_assets.capture.adoption.running_connector import FoundAtSource, Running
 from cdc_assets.clients.databases.sqlserver import SqlServerConnection
 from cdc_assets.clients.databases.translated_catalogue import place_of
 from cdc_assets.registry.databases import SqlServer
-from cdc_assets.registry.errors import AdoptionError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import expect
 from cdc_assets.registry.record_forms import ValueForms
@@ -47,7 +47,7 @@ class SqlServerAdoption:
         """Where the connector finds it, how it is encrypted, and how its snapshots are isolated.
 
         Raises:
-            AdoptionError: it captures no database, or several.
+            RefusalError: it captures no database, or several.
         """
         config = running.config
         block: dict[str, Any] = {
@@ -76,7 +76,7 @@ class SqlServerAdoption:
         """The tables that its lists take and the server tracks; the database as the server spells it, which topics are named by.
 
         Raises:
-            AdoptionError: there is none, or the database has no change data capture.
+            RefusalError: there is none, or the database has no change data capture.
         """
         database = expect(source.database, SqlServer)
         where = f"database {database.dbname} at {place_of(database)}"
@@ -86,16 +86,14 @@ class SqlServerAdoption:
             cursor.execute(_TABLES)
             there = {TableId(schema, table): (tracked, key) for schema, table, tracked, key in cursor.fetchall()}
         if not enabled:
-            raise AdoptionError(
+            raise RefusalError(
                 f"{where} has no change data capture: is it the one of connector {running.name}? EXEC sys.sp_cdc_enable_db"
             )
         signals = _signal_table(running, str(name))
         listed = [table for table in tables_of_lists(running, there, database=str(name)) if ".".join(table) != signals]
         tables = [table for table in listed if there[table][0]]
         if not tables:
-            raise AdoptionError(
-                f"{where} tracks no table in the lists of connector {running.name} (sys.tables.is_tracked_by_cdc)"
-            )
+            raise RefusalError(f"{where} tracks no table in the lists of connector {running.name} (sys.tables.is_tracked_by_cdc)")
         return FoundAtSource(
             tables=tables,
             keyless=[table for table in tables if not there[table][1]],
@@ -110,7 +108,7 @@ def _only_database(running: RunningConnector) -> str:
     if len(databases) == 1:
         return databases[0]
     listed = ", ".join(databases) or "database.names is not set"
-    raise AdoptionError(
+    raise RefusalError(
         f"connector {running.name} names {quantity(len(databases), 'database')} ({listed}), and a source is "
         "exactly one: give each database a connector of its own, then cdc adopt each of them"
     )
@@ -126,7 +124,7 @@ def _signal_table(running: RunningConnector, database: str) -> str:
     signals = running.config.get("signal.data.collection", "")
     scope, _, table = signals.partition(".")
     if signals and (scope != database or table.count(".") != 1):
-        raise AdoptionError(
+        raise RefusalError(
             f"connector {running.name}: signal.data.collection {signals} is no table of {database}, as SQL Server's connector "
             f"reads it ({database}.schema.table): change it there, then cdc adopt {running.name}"
         )

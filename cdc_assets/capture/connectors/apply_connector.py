@@ -19,7 +19,7 @@ from cdc_assets.clients.connect import ConnectClient
 from cdc_assets.clients.connector_states import ConnectorStatus
 from cdc_assets.clients.kafka import KafkaCluster, TopicState
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import ConnectError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from cdc_assets.registry.table_declaration import Table
 
@@ -68,8 +68,7 @@ def bring_connector(
     """Apply the config where the source's connectors are ours; observe the connector where git owns them.
 
     Raises:
-        OwnerError: git owns it, and it is not there.
-        ConnectError: as `apply_connector`; of one that git owns, that it does not run.
+        ServiceError: git owns it, and it is not there; as `apply_connector`; of one that git owns, that it does not run.
     """
     if source.managed_by == "cdc":
         return apply_connector(connect, config, resume_offsets=resume_offsets, hopeless=hopeless)
@@ -95,10 +94,10 @@ def apply_connector(
     goes on from offsets of an earlier one of its name only with `resume_offsets` (connector_start).
 
     Raises:
-        OffsetsRemainError: it is created, Connect has kept offsets under its name, and nobody has chosen.
-        ConnectError: with Connect's own findings when the config is not valid, or when the name is a foreign
+        RefusalError: it is created, Connect has kept offsets under its name, and nobody has chosen.
+        ServiceError: with Connect's own findings when the config is not valid, or when the name is a foreign
             connector's; nothing is applied then. Also when it is held (PAUSED, STOPPED).
-        ConnectorFailedError: when it, or a task, does not run.
+        ServiceError: when it, or a task, does not run.
     """
     name = config["name"]
     compared = difference(connect, config)
@@ -115,7 +114,7 @@ def apply_connector(
         connect.put_config(name, config)
     if halted:
         done = "the declared config is applied, but it" if compared.changes else "it"
-        raise ConnectError(f"connector {name} at {connect.url}: {done} is {halted}; when that is over: cdc resume {name}")
+        raise ServiceError(f"connector {name} at {connect.url}: {done} is {halted}; when that is over: cdc resume {name}")
     status = connect.wait_running(name, hopeless=hopeless)
     return Applied(name, False, tuple(change.key for change in compared.changes), status)
 
@@ -135,12 +134,12 @@ def refuse(found: ConnectorDifference) -> None:
     """Raise what stands against applying it.
 
     Raises:
-        ConnectError: saying so.
+        ServiceError: saying so.
     """
     if found.taken_by:
-        raise ConnectError(f"connector {found.name} at {found.url}: {found.refusal}")
+        raise ServiceError(f"connector {found.name} at {found.url}: {found.refusal}")
     if found.refusal:
-        raise ConnectError(f"connector {found.name} at {found.url} is not valid, nothing was applied: {found.refusal}")
+        raise ServiceError(f"connector {found.name} at {found.url} is not valid, nothing was applied: {found.refusal}")
 
 
 def make_topic(cluster: KafkaCluster, source: CapturedSource, table: Table, *, deadline: float) -> TopicState:

@@ -31,7 +31,7 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
 from cdc_assets.registry.databases import Database
-from cdc_assets.registry.errors import CdcAssetsError, ConnectorFailedError, DatabaseError, PreflightError
+from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, RefusalError, ServiceError
 from cdc_assets.registry.kinds import expect
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from spark.errors import quantity
@@ -150,7 +150,7 @@ def _judge_tables(chain: Chain[CapturedSource], whole: Sequence[DeclaredConnecto
     if of_source or len(refused) == len(chain.source.tables) or (refused and chain.source.managed_by == "gitops"):
         reasons_of_all = [f"{f.subject}: {f.check}: {f.message}" + (f"; {f.mend}" if f.mend else "") for f in failures]
         head = f"source {chain.source.name} is not ready, nothing was applied; cdc preflight {chain.source.name} shows all:"
-        raise PreflightError("\n".join([head, *reasons_of_all]))
+        raise RefusalError("\n".join([head, *reasons_of_all]))
     listed = () if running is None else tables_in_list(chain.source, running)
     reasons = {name: "; ".join(_reason(finding) for finding in findings) for name, findings in refused.items()}
     left_out = {name: why for name, why in reasons.items() if name not in listed}
@@ -266,7 +266,7 @@ def _has_nothing_to_copy(chain: Chain[BaseSource]) -> bool:
     """Whether none of its topics is there.
 
     Raises:
-        ConnectorFailedError: and none will come, since what fills them has failed.
+        ServiceError: and none will come, since what fills them has failed.
     """
     if chain.platform.core_kafka(chain.source.cluster).states(
         [names.topic(chain.source, table) for table in chain.source.tables]
@@ -278,5 +278,5 @@ def _has_nothing_to_copy(chain: Chain[BaseSource]) -> bool:
     name = names.connector_name(chain.source)
     status = chain.platform.core_connect(chain.source.cluster).status(name)
     if status is not None and status.failed:
-        raise ConnectorFailedError(f"connector {name} is FAILED, so nothing comes to be copied: {'; '.join(status.trace)}")
+        raise ServiceError(f"connector {name} is FAILED, so nothing comes to be copied: {'; '.join(status.trace)}")
     return True

@@ -14,7 +14,7 @@ from cdc_assets.capture.connectors.connector_start import is_beginning
 from cdc_assets.clients.connect import ConnectClient
 from cdc_assets.clients.connector_states import ConnectorOverview, severity
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import ConnectError, OwnerError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.names import temporary
 from cdc_assets.registry.source_declaration import BaseSource
 
@@ -40,14 +40,14 @@ def connector_rows(platform: Platform, sources: Sequence[BaseSource]) -> list[di
     """One row per connector: state is the worst of the connector and its tasks; UNKNOWN where its cluster does not answer.
 
     Raises:
-        ConnectError: no cluster answers.
+        ServiceError: no cluster answers.
     """
     declared, captures = connector_owners(sources), {names.connector_name(source): source.cluster for source in sources}
-    rows, away, connects = [], dict[str, ConnectError](), dict(clusters(platform))
+    rows, away, connects = [], dict[str, ServiceError](), dict(clusters(platform))
     for cluster, connect in connects.items():
         try:
             rows += [_row(cluster, overview, declared.get(name)) for name, overview in connect.overview().items()]
-        except ConnectError as error:
+        except ServiceError as error:
             away[cluster] = error
     if len(away) == len(connects):
         raise next(iter(away.values()))
@@ -71,22 +71,22 @@ def locate(platform: Platform, name: str) -> ConnectClient:
     """The Connect cluster that has the connector.
 
     Raises:
-        ConnectError: naming the connectors that there are; or a cluster that does not answer, where no other has it.
+        ServiceError: naming the connectors that there are; or a cluster that does not answer, where no other has it.
     """
     there_are, connects = list[str](), dict(clusters(platform))
-    away: ConnectError | None = None
+    away: ServiceError | None = None
     for connect in connects.values():
         try:
             there = connect.connectors()
-        except ConnectError as error:
+        except ServiceError as error:
             away = error
             continue
         if name in there:
             return connect
         there_are += there
     if away is not None:
-        raise ConnectError(f"whether there is a connector {name} cannot be told: {away}")
-    raise ConnectError(
+        raise ServiceError(f"whether there is a connector {name} cannot be told: {away}")
+    raise ServiceError(
         f"no connector {name} on {' or '.join(connects)} Connect; there are: {', '.join(sorted(there_are)) or 'none'}"
     )
 
@@ -119,7 +119,7 @@ def _row(cluster: str, overview: ConnectorOverview, source: str | None) -> dict[
     }
 
 
-def _unknown(name: str, source: str, cluster: str, error: ConnectError) -> dict[str, Any]:
+def _unknown(name: str, source: str, cluster: str, error: ServiceError) -> dict[str, Any]:
     return {**_absent(name, source), "state": "UNKNOWN", "connector": "UNKNOWN", "cluster": cluster, "trace": str(error)}
 
 
@@ -139,10 +139,10 @@ def refuse_write(source: BaseSource, what: str, instead: str = "") -> None:
     """Before anything of ours changes a connector of the source.
 
     Raises:
-        OwnerError: git owns it; `what` was asked for, `instead` is the way.
+        ServiceError: git owns it; `what` was asked for, `instead` is the way.
     """
     if source.managed_by == "gitops":
-        raise OwnerError(
+        raise ServiceError(
             f"{what}: the connectors of source {source.name} are managed_by: gitops, nothing was written; {instead or _FROM_HERE}"
         )
 
@@ -151,7 +151,7 @@ def refuse_write_of(sources: Iterable[BaseSource], connector: str, what: str, in
     """The same by the connector's name; a foreign connector is nobody's here.
 
     Raises:
-        OwnerError: git owns the source that declares it.
+        ServiceError: git owns the source that declares it.
     """
     for source in sources:
         owned = connector_owners([source])

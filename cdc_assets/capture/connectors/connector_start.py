@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets.capture.connectors.connector_restart import begin_unfinished, has_place
-from cdc_assets.registry.errors import OffsetsRemainError
+from cdc_assets.registry.errors import RefusalError
 
 if TYPE_CHECKING:
     from cdc_assets.clients.connect import ConnectClient
@@ -48,13 +48,13 @@ def begin(connect: ConnectClient, config: Mapping[str, str], *, resume_offsets: 
     """Create the connector and let it run; the offsets from which it goes on (empty: from none).
 
     Raises:
-        OffsetsRemainError: Connect has offsets of that name, and nobody has said whether they are to be used; the
+        RefusalError: Connect has offsets of that name, and nobody has said whether they are to be used; the
             connector is left STOPPED and marked.
-        ConnectError: as Connect says.
+        ServiceError: as Connect says.
     """
     offsets = _ensure_stopped(connect, config)
     if has_place(offsets) and not resume_offsets:
-        raise OffsetsRemainError(_question(connect, config["name"], offsets))
+        raise RefusalError(_question(connect, config["name"], offsets))
     _run(connect, config)
     return offsets if has_place(offsets) else []
 
@@ -63,7 +63,7 @@ def begin_anew(connect: ConnectClient, config: Mapping[str, str]) -> None:
     """Create the connector and let it run from no offset, whatever Connect has kept under its name.
 
     Raises:
-        ConnectError: as Connect says.
+        ServiceError: as Connect says.
     """
     if _ensure_stopped(connect, config):
         connect.reset_offsets(config["name"])
@@ -77,7 +77,7 @@ def create_stopped(
     its name, where they name a place. What it goes on from is returned; `run_created` lets it run.
 
     Raises:
-        ConnectError: as Connect says.
+        ServiceError: as Connect says.
     """
     name, kept = config["name"], _ensure_stopped(connect, config)
     if keep and has_place(kept):
@@ -93,7 +93,7 @@ def run_created(connect: ConnectClient, config: Mapping[str, str]) -> None:
     """Let a connector that was created STOPPED run as it is declared.
 
     Raises:
-        ConnectError: as Connect says.
+        ServiceError: as Connect says.
     """
     _run(connect, config)
 

@@ -24,12 +24,12 @@ from datetime import timedelta
 from cdc_assets.capture.connectors.record_converters import converter_settings, password_placeholder
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.databases import Database, MariaDb, MySql, Oracle, SqlServer
-from cdc_assets.registry.errors import KafkaError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.names import MARKER_PREFIX
 from cdc_assets.registry.record_forms import ValueForms
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from cdc_assets.registry.table_declaration import Table
-from spark.errors import KafkaLoginError
+from spark.errors import JobRefusedError
 from spark.events.kafka_login import read_login
 
 # The prefix of the logical messages that a PostgreSQL connector sends on: those of its heartbeat, and our markers.
@@ -234,15 +234,15 @@ def login(cluster: str, *prefixes: str) -> dict[str, str]:
     """Of clients on the cluster of that name; nothing where it asks for no login.
 
     Raises:
-        KafkaError: the file cannot be used.
+        ServiceError: the file cannot be used.
     """
     path = settings.login(cluster)
     if not path:
         return {}
     try:
         return read_login(path).references(*prefixes)
-    except KafkaLoginError as error:
-        raise KafkaError(f"{settings.variable(cluster, 'LOGIN')}: {error}; then ./cdc diff") from None
+    except JobRefusedError as error:
+        raise ServiceError(f"{settings.variable(cluster, 'LOGIN')}: {error}; then ./cdc diff") from None
 
 
 def schema_history(source: BaseSource) -> dict[str, str]:

@@ -135,7 +135,7 @@ def read_notifications(core: KafkaCluster, sources: Iterable[BaseSource]) -> dic
     """By source, of those that a connector captures and whose topic there is: all topics in one read.
 
     Raises:
-        KafkaError: one of them cannot be read.
+        ServiceError: one of them cannot be read.
     """
     topics = {names.notification_topic(source): source.captured for source in sources if source.captured}
     states = core.states(list(topics))

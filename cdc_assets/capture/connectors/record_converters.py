@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cdc_assets.registry import settings
-from cdc_assets.registry.errors import ConnectError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.record_forms import SchemaRegistry, apicurio_root
 from cdc_assets.registry.references import SecretRef
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
@@ -40,7 +40,7 @@ def converter_settings(source: BaseSource) -> dict[str, str]:
     """Of keys and values alike, as the source declares.
 
     Raises:
-        ConnectError: the registry is none that the declared converter can write to.
+        ServiceError: the registry is none that the declared converter can write to.
     """
     captured = source.captured
     limit = _value_limit(captured) if captured is not None else {}
@@ -63,7 +63,7 @@ def class_of_converter(source: CapturedSource) -> str:
     """The class that writes the values.
 
     Raises:
-        ConnectError: as `converter_settings`.
+        ServiceError: as `converter_settings`.
     """
     if not source.capture.in_avro:
         return BOUNDED_JSON.converter if _value_limit(source) else JSON
@@ -76,7 +76,7 @@ def _value_limit(source: CapturedSource) -> dict[str, str]:
         return {}
     most = source.capture.settings.get(_MOST) or most
     if not most.isdecimal() or int(most) <= 2 * _BESIDE_VALUE:
-        raise ConnectError(
+        raise ServiceError(
             f"source {source.name}: a producer that sends at most {most!r} bytes has no room for rows: set "
             f"{settings.CONNECT_BOUND} (or capture.settings: {_MOST}) to the worker's producer.max.request.size"
         )
@@ -117,7 +117,7 @@ def _apicurio(source: str, registry: SchemaRegistry) -> dict[str, str]:
     """
     root = apicurio_root(registry.place)
     if not root:
-        raise ConnectError(
+        raise ServiceError(
             f"source {source}: capture.schema_registry is at {registry.place}, and Apicurio's converter needs the place where "
             "Apicurio answers as Confluent's registry does (http://host:port/apis/ccompat/v7); for another registry declare "
             "capture.converter: confluent"

@@ -155,7 +155,7 @@ def find_loss(
     `since`: {topic: {partition: offset}} from when nothing of these starts was in a topic.
 
     Raises:
-        KafkaError: the topics cannot be read.
+        ServiceError: the topics cannot be read.
     """
     places: list[tuple[int, int]] = []
     at: dict[str, Mapping[int, int]] = dict(since)

@@ -13,7 +13,7 @@ from cdc_assets.capture.incarnations.server_facts import Known, Memory, ServerFa
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import CdcAssetsError, IncarnationError
+from cdc_assets.registry.errors import CdcAssetsError, RefusalError
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from spark.errors import quantity
 
@@ -167,7 +167,7 @@ def refuse_other(chain: Chain[BaseSource]) -> None:
     """Before a connector is let run.
 
     Raises:
-        IncarnationError: its server is another incarnation; the connector is stopped by now.
+        RefusalError: its server is another incarnation; the connector is stopped by now.
     """
     captured = chain.source.captured
     if captured is None:
@@ -176,7 +176,7 @@ def refuse_other(chain: Chain[BaseSource]) -> None:
     if judged.kind != "other":
         return
     stop_connector(Chain(chain.platform, captured))
-    raise IncarnationError(refusal(captured, judged))
+    raise RefusalError(refusal(captured, judged))
 
 
 def stop_connector(chain: Chain[CapturedSource]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_assets.capture.connectors.connector_start import begin_anew
 from cdc_assets.capture.connectors.temporary_connectors import definitions_config, temporary_config
+from cdc_assets.capture.log_position import CaughtUpTimeoutError
 from cdc_assets.capture.named_log_position import await_binlog
 from cdc_assets.capture.onboarding.connector_steps import remove_beside
 from cdc_assets.capture.onboarding.onboarding_state import Facts, ListedTables, Route, await_ended
@@ -26,7 +27,7 @@ from cdc_assets.clients.databases.mariadb import MariaDbCapture
 from cdc_assets.clients.databases.mysql import MySqlCapture, translate_table
 from cdc_assets.registry import names
 from cdc_assets.registry.databases import MariaDb, MySql
-from cdc_assets.registry.errors import CaughtUpTimeoutError, DatabaseError, OnboardingError
+from cdc_assets.registry.errors import DatabaseError, RefusalError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import expect
 from cdc_assets.registry.source_declaration import CapturedSource
@@ -115,7 +116,7 @@ class BinlogKind(ListedTables, ABC):
                 return began
             work.say(f"a definition changed meanwhile: {changed[0][:200]}; reading again")
         connect.resume(name)
-        raise OnboardingError(
+        raise RefusalError(
             f"{work.database.place}: the definition of {', '.join(work.state.tables)} changed in each of {_ROUNDS} attempts, "
             f"last by {changed[-1][:200]}; nothing was changed; when that has ended: cdc onboard {source.name} --resume"
         )
@@ -149,7 +150,7 @@ def _definitions(work: OnboardingWork, tables: Sequence[Table]) -> list[dict[str
             connect.wait_running(config["name"])
         if time.monotonic() > until:
             missing = ", ".join(str(i) for i in ids if i not in definitions)
-            raise OnboardingError(
+            raise RefusalError(
                 f"connector {config['name']} did not tell the definition of {missing} within "
                 f"{_DEFINITIONS_DEADLINE_SECONDS:.0f} s; ./cdc logs core-connect says why; "
                 f"cdc onboard {work.after.name} --resume, or --rollback"
@@ -159,9 +160,9 @@ def _definitions(work: OnboardingWork, tables: Sequence[Table]) -> list[dict[str
     return [definitions[i] for i in ids]
 
 
-def _parse_error(work: OnboardingWork, obstacle: Obstacle) -> OnboardingError:
+def _parse_error(work: OnboardingWork, obstacle: Obstacle) -> RefusalError:
     shown = " ".join(obstacle.statement.split())
-    return OnboardingError(
+    return RefusalError(
         f"{work.database.place}: Debezium cannot read the definition of a table: {shown}: {obstacle.why}; nothing was changed; "
         f"write that clause in another way (ALTER TABLE), then {work.resume}; or leave the table out: "
         f"cdc onboard {work.after.name} --rollback, cdc offboard {work.after.name} TABLE"
@@ -188,9 +189,7 @@ def _offset(work: OnboardingWork) -> dict[str, Any]:
     name = names.connector_name(work.after)
     entries = [entry for entry in work.core_connect.offsets(name) if entry.get("offset")]
     if len(entries) != 1:
-        raise OnboardingError(
-            f"connector {name} has {quantity(len(entries), 'stored offset')}, expected 1; cdc offsets get {name}"
-        )
+        raise RefusalError(f"connector {name} has {quantity(len(entries), 'stored offset')}, expected 1; cdc offsets get {name}")
     return entries[0]
 
 

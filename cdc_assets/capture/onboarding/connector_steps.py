@@ -23,7 +23,7 @@ from cdc_assets.capture.onboarding.registry_entries import file_of, remove_table
 from cdc_assets.capture.onboarding.snapshot import follow_snapshot, notification_ends
 from cdc_assets.capture.preflight.capturable_tables import refuse_uncapturable
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import OnboardingError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import CapturedSource
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def check_prerequisites(work: OnboardingWork) -> Facts:
         first = f"cdc resume {name}" if status is not None and status.state in HELD else "materialize it"
         findings.append(f"connector {name} {seen}; {first}, then {work.resume}")
     if findings:
-        raise OnboardingError(f"{work.database.place}: nothing was changed:\n" + "\n".join(f"  {f}" for f in findings))
+        raise RefusalError(f"{work.database.place}: nothing was changed:\n" + "\n".join(f"  {f}" for f in findings))
     listing = tables_in_list(source, work.core_connect.config(name) or {})
     return {
         "tables": {table.name: len(catalogue[table.id].columns) for table in work.tables},
@@ -183,7 +183,7 @@ def reconfigure(work: OnboardingWork, source: CapturedSource) -> Facts:
     connect, name = work.core_connect, names.connector_name(source)
     running = connect.config(name)
     if running is None:
-        raise OnboardingError(
+        raise RefusalError(
             f"connector {name} does not exist any more: cdc apply {source.name} makes it again, and says how it goes "
             f"on; then cdc onboard {source.name} --resume, or --rollback"
         )
@@ -192,7 +192,7 @@ def reconfigure(work: OnboardingWork, source: CapturedSource) -> Facts:
     config = settle(capture_config(listed), running)
     if findings := connect.validate(config):
         lines = "; ".join(f"{key}: {' '.join(errors)}" for key, errors in sorted(findings.items()))
-        raise OnboardingError(f"connector {config['name']} is not valid with these tables, nothing was applied: {lines}")
+        raise RefusalError(f"connector {config['name']} is not valid with these tables, nothing was applied: {lines}")
     began = work.kind.halt(work, source)
     connect.put_config(config["name"], config)
     work.kind.update_capture(work, source)
@@ -269,14 +269,12 @@ def check_tables(work: OnboardingWork) -> Facts:
     declared = {table.name for table in work.declared.tables}
     unknown = [name for name in work.state.tables if name not in declared]
     if unknown:
-        raise OnboardingError(f"{work.declared.name} has no table {', '.join(unknown)}; it has: {', '.join(sorted(declared))}")
+        raise RefusalError(f"{work.declared.name} has no table {', '.join(unknown)}; it has: {', '.join(sorted(declared))}")
     if not work.before.tables:
-        raise OnboardingError(
-            f"{', '.join(sorted(declared))} are all tables of {work.declared.name}: delete its connector instead"
-        )
+        raise RefusalError(f"{', '.join(sorted(declared))} are all tables of {work.declared.name}: delete its connector instead")
     listed = work.declared.capture.settings.get("table.include.list") or ""
     if still := [".".join(table.id) for table in work.tables if is_listed(".".join(table.id), filter(None, listed.split(",")))]:
-        raise OnboardingError(
+        raise RefusalError(
             f"capture.settings of {work.declared.name} has table.include.list: {listed}, which takes {', '.join(still)} still: "
             f"take it out of the list in the registry, then cdc offboard {work.declared.name} --resume"
         )

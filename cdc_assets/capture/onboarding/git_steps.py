@@ -19,7 +19,7 @@ from cdc_assets.capture.onboarding.onboarding_state import Facts, OnboardingWork
 from cdc_assets.capture.onboarding.postgresql_onboarding import capture_of, last_streamed_commit
 from cdc_assets.capture.onboarding.snapshot import follow_snapshot, notification_ends
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import OnboardingError
+from cdc_assets.registry.errors import RefusalError
 
 _DEADLINE_SECONDS = 24 * 3600.0
 _TOLD_EVERY_SECONDS = 60.0
@@ -81,7 +81,7 @@ def snapshot(work: OnboardingWork) -> Facts:
     """The temporary connector has read every table, with the position in its rows that belongs there.
 
     Raises:
-        OnboardingError: it was made with another one.
+        RefusalError: it was made with another one.
     """
     connect, name = work.core_connect, names.temporary(names.connector_name(work.after))
     declared = temporary_config(work.after, work.tables, anchor=work.state.fact("stop", "anchor"))
@@ -89,7 +89,7 @@ def snapshot(work: OnboardingWork) -> Facts:
     deployed = connect.config(name) or {}
     if wrong := sorted(key for key in _ANCHORED if deployed.get(key) != declared[key]):
         shown = "; ".join(f"{key} is {deployed.get(key)!r}, not {declared[key]!r}" for key in wrong)
-        raise OnboardingError(
+        raise RefusalError(
             f"connector {name} is not that of the commit: {shown}; stop it, cdc offsets reset {name}, delete it, apply "
             f"the commit as it is printed, then cdc onboard {work.after.name} --resume"
         )
@@ -122,13 +122,13 @@ def _await(work: OnboardingWork, reached: Callable[[], bool], what: str) -> None
     """Poll, and say now and then what is waited for.
 
     Raises:
-        OnboardingError: after a day.
+        RefusalError: after a day.
     """
     began, told_at = time.monotonic(), -_TOLD_EVERY_SECONDS
     while not reached():
         now = time.monotonic() - began
         if now > _DEADLINE_SECONDS:
-            raise OnboardingError(f"{what}: not there after {now:.0f} s; cdc onboard {work.after.name} --resume waits on")
+            raise RefusalError(f"{what}: not there after {now:.0f} s; cdc onboard {work.after.name} --resume waits on")
         if now - told_at >= _TOLD_EVERY_SECONDS:
             work.say(f"waiting for {what}")
             told_at = now

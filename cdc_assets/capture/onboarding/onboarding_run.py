@@ -26,7 +26,7 @@ from cdc_assets.capture.onboarding.onboarding_state import (
 )
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.table_concurrency import table_lock
-from cdc_assets.registry.errors import OnboardingError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.field_types import parse_table
 
 _FIRST = (
@@ -109,7 +109,7 @@ def begin(source: str, tables: Sequence[str], route: Route, *, again: bool = Fal
     """Write down that an onboarding begins; None when all its tables are already in.
 
     Raises:
-        OnboardingError: while another one is not done, or a name is no table's.
+        RefusalError: while another one is not done, or a name is no table's.
     """
     names = tuple(dict.fromkeys(str(_table(name)) for name in tables))
     declared = {table.name for table in find_source(source, route, watched=watched).tables}
@@ -136,7 +136,7 @@ def plan(source: str, tables: Sequence[str], route: Route, *, watched: bool = Fa
     """The steps that `begin` and `go_on` would take.
 
     Raises:
-        OnboardingError: when the source or a table's name is not one.
+        RefusalError: when the source or a table's name is not one.
     """
     find_source(source, route, watched=watched)
     for name in tables:
@@ -148,7 +148,7 @@ def judge(platform: Platform, source: str, tables: Sequence[str], route: Route) 
     """What the first step would find, asked now; it changes nothing.
 
     Raises:
-        OnboardingError: with every finding, such as a table that does not exist; CdcAssetsError: whom it could not ask.
+        RefusalError: with every finding, such as a table that does not exist; CdcAssetsError: whom it could not ask.
     """
     names = tuple(dict.fromkeys(str(_table(name)) for name in tables))
     at = dt.datetime.now(dt.timezone.utc).isoformat()
@@ -160,7 +160,7 @@ def go_on(platform: Platform, source: str, say: Say, before: Say = lambda _: Non
     """Run every step that is not done yet; `before` is told the name of each, `take_in` tells Dagster.
 
     Raises:
-        OnboardingError: when none was begun; CdcAssetsError: when a step fails; the steps before it stay done.
+        RefusalError: when none was begun; CdcAssetsError: when a step fails; the steps before it stay done.
     """
     with only_one(source):
         running = _running(source)
@@ -209,14 +209,14 @@ def roll_back(platform: Platform, source: str, say: Say) -> Outcome:
     """Take back, last step first, what the steps have done that can be taken back. May be repeated.
 
     Raises:
-        OnboardingError: tables that were taken out have not been captured since, which nothing takes back.
+        RefusalError: tables that were taken out have not been captured since, which nothing takes back.
     """
     with only_one(source):
         journal = Journal.of(source)
         running = _require_running(journal, source)
         if running.route == "offboard" and {*running.done, running.current or KNOWN_TABLES.name} != {KNOWN_TABLES.name}:
             listed = " ".join(running.tables)
-            raise OnboardingError(
+            raise RefusalError(
                 f"{source}: {listed} are taken out, and what changes in them is in no event any more: that cannot be taken back. "
                 f"cdc offboard {source} --resume, then cdc onboard {source} {listed}, which reads them whole"
             )
@@ -241,22 +241,22 @@ def _running(source: str) -> Onboarding:
 
 def _require_running(journal: Journal, source: str) -> Onboarding:
     if journal.running is None:
-        raise OnboardingError(f"{source}: no onboarding was begun that is not done; cdc onboard {source} TABLE…")
+        raise RefusalError(f"{source}: no onboarding was begun that is not done; cdc onboard {source} TABLE…")
     return journal.running
 
 
-def _not_done_error(running: Onboarding) -> OnboardingError:
+def _not_done_error(running: Onboarding) -> RefusalError:
     at = running.current or "between steps"
     ways = f"cdc onboard {running.source} --resume, or --rollback"
     if running.route == "offboard":
         ways = f"cdc offboard {running.source} --resume"
     what = "offboarding" if running.route == "offboard" else f"{running.route} onboarding"
     of = f"{running.source}: the {what} of {', '.join(running.tables)} (begun {running.began_at})"
-    return OnboardingError(f"{of} is not done and stands at {at}: {ways}")
+    return RefusalError(f"{of} is not done and stands at {at}: {ways}")
 
 
 def _table(name: str) -> Any:
     try:
         return parse_table(name)
     except ValueError as error:
-        raise OnboardingError(f"{name!r}: {error}") from None
+        raise RefusalError(f"{name!r}: {error}") from None

@@ -24,7 +24,7 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.durable_file import read_json, replace_json
-from cdc_assets.registry.errors import OnboardingError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
@@ -298,26 +298,24 @@ def find_source(name: str, route: Route | None = None, *, watched: bool = False)
     """The source of that name in the registry.
 
     Raises:
-        OnboardingError: when there is none, it is no database, or its kind cannot go that way.
+        RefusalError: when there is none, it is no database, or its kind cannot go that way.
     """
     sources = {source.name: source for source in load_sources(settings.sources_folder())}
     if name not in sources:
-        raise OnboardingError(f"no source {name}; there are: {', '.join(sources)}")
+        raise RefusalError(f"no source {name}; there are: {', '.join(sources)}")
     source = sources[name].captured
     if source is None:
-        raise OnboardingError(
-            f"{name} is a source of topics: declare its table and topic in the registry, nothing else is needed"
-        )
+        raise RefusalError(f"{name} is a source of topics: declare its table and topic in the registry, nothing else is needed")
     kind = onboarding_kind(source)
     if kind is None:
-        raise OnboardingError(_not_its_kind(source))
+        raise RefusalError(_not_its_kind(source))
     if route is not None and route in kind.refused:
         open_to_it = " or ".join(other for other in ("incremental", "temporary") if other not in kind.refused)
-        raise OnboardingError(f"{name} is of kind {source.database.kind}: {kind.refused[route]}; take route {open_to_it}")
+        raise RefusalError(f"{name} is of kind {source.database.kind}: {kind.refused[route]}; take route {open_to_it}")
     if route is not None and not watched:
         refuse_write(source, *_way_by_git(source, route))
     if watched and kind.not_by_git:
-        raise OnboardingError(
+        raise RefusalError(
             f"{name} is of kind {source.database.kind}: {kind.not_by_git}; cdc onboard without --watch, then commit what "
             "cdc render says"
         )
@@ -370,14 +368,14 @@ def await_ended(work: OnboardingWork, still_open: Callable[[], dict[str, str]]) 
     """Wait until the transactions that are open now have ended; later ones are not waited for.
 
     Raises:
-        OnboardingError: naming those that are open after an hour.
+        RefusalError: naming those that are open after an hour.
     """
     began = told_at = time.monotonic()
     first = left = still_open()
     while left:
         now = time.monotonic()
         if now - began > _DEADLINE_SECONDS:
-            raise OnboardingError(
+            raise RefusalError(
                 f"{work.database.place}: open since before the tables were captured: {'; '.join(left.values())}; end these "
                 f"transactions, then {work.resume}"
             )

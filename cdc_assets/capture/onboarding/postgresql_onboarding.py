@@ -20,7 +20,7 @@ from cdc_assets.clients.databases.catalogue import CatalogueTable
 from cdc_assets.clients.databases.postgresql_capture import PostgresCapture
 from cdc_assets.registry import names
 from cdc_assets.registry.databases import Database
-from cdc_assets.registry.errors import OnboardingError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import expect
 from cdc_assets.registry.source_declaration import CapturedSource
@@ -125,12 +125,12 @@ def last_streamed_commit(work: OnboardingWork, began: float) -> Facts:
     """The commit that the stopped connector has streamed last.
 
     Raises:
-        OnboardingError: it has not streamed anything yet.
+        RefusalError: it has not streamed anything yet.
     """
     connect, name = work.core_connect, names.connector_name(work.after)
     offsets = [entry["offset"] for entry in connect.offsets(name) if has_place([entry])]
     if len(offsets) != 1:
-        raise OnboardingError(
+        raise RefusalError(
             f"connector {name} has {quantity(len(offsets), 'stored offset')}, expected 1; it has not streamed "
             f"anything yet: cdc onboard "
             f"{work.after.name} --rollback, then let it run, or take route incremental"
@@ -144,7 +144,7 @@ def _await_published(work: OnboardingWork, database: PostgresCapture) -> None:
     """Wait until the tables are in the publication.
 
     Raises:
-        OnboardingError: when they do not come into it.
+        RefusalError: when they do not come into it.
     """
     publication = names.publication_name(work.after)
     ids = {table.id for table in work.tables}
@@ -152,7 +152,7 @@ def _await_published(work: OnboardingWork, database: PostgresCapture) -> None:
     while not ids <= (published := database.publication_tables(publication)):
         if time.monotonic() > until:
             missing = ", ".join(str(table) for table in sorted(ids - published))
-            raise OnboardingError(
+            raise RefusalError(
                 f"{missing} did not come into publication {publication} at {database.place}; add by hand: "
                 f"ALTER PUBLICATION {publication} ADD TABLE {missing}; then {work.resume}"
             )

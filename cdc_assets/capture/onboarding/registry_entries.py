@@ -23,7 +23,7 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from cdc_assets.capture.onboarding.onboarding_state import Facts, OnboardingWork, Step, find_source
 from cdc_assets.registry import settings
 from cdc_assets.registry.durable_file import flush
-from cdc_assets.registry.errors import OnboardingError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.loader import load_source, registry_files
 
 
@@ -119,12 +119,12 @@ def file_of(folder: Path, source: str) -> Path:
     """The file that declares the source.
 
     Raises:
-        OnboardingError: when none does.
+        RefusalError: when none does.
     """
     for file in registry_files(folder):
         if load_source(file).name == source:
             return file
-    raise OnboardingError(f"no file in {folder} declares source {source}")
+    raise RefusalError(f"no file in {folder} declares source {source}")
 
 
 def add_tables(file: Path, tables: Sequence[str]) -> list[str]:
@@ -132,7 +132,7 @@ def add_tables(file: Path, tables: Sequence[str]) -> list[str]:
 
     Raises:
         RegistryError: when the file would no longer be valid; it is left as it was.
-        OnboardingError: when it cannot be edited.
+        RefusalError: when it cannot be edited.
     """
     declared = {table.name for table in load_source(file).tables}
     new = [name for name in dict.fromkeys(tables) if name not in declared]
@@ -145,12 +145,12 @@ def remove_tables(file: Path, tables: Sequence[str]) -> list[str]:
     """Take tables out of the file; the names of those that were in it.
 
     Raises:
-        OnboardingError: they are all of its tables, or it cannot be edited.
+        RefusalError: they are all of its tables, or it cannot be edited.
     """
     declared = [table.name for table in load_source(file).tables]
     gone = [name for name in declared if name in tables]
     if len(gone) == len(declared):
-        raise OnboardingError(f"{file}: {', '.join(gone)} are all of the source's tables; a source without tables is no source")
+        raise RefusalError(f"{file}: {', '.join(gone)} are all of the source's tables; a source without tables is no source")
     if gone:
         places = [declared.index(name) for name in gone]
         _edit(file, lambda text: take_out(text, _TABLES, places), f"take {', '.join(gone)} out of it")
@@ -168,7 +168,7 @@ def _edit(file: Path, edit: Callable[[str], str], by_hand: str) -> None:
     try:
         text = edit(file.read_bytes().decode())
     except ValueError as error:
-        raise OnboardingError(f"{file}: {error}: {by_hand} by hand, then give the same command again") from error
+        raise RefusalError(f"{file}: {error}: {by_hand} by hand, then give the same command again") from error
     # The loader takes *.yaml only, so a draft beside the file is never read as a source.
     handle, name = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".draft", dir=file.parent)
     try:
@@ -204,7 +204,7 @@ def verify_definitions(work: OnboardingWork) -> Facts:
     """Ask the webserver, where one is known.
 
     Raises:
-        DefinitionsError: Dagster does not have the definitions; `--resume` repeats this step alone.
+        ServiceError: Dagster does not have the definitions; `--resume` repeats this step alone.
     """
     url = settings.lookup("CDC_DAGSTER_URL")
     if url is None:

@@ -20,7 +20,7 @@ from cdc_assets.capture.connectors.debezium_signals import FINE, Notification, c
 from cdc_assets.capture.onboarding.onboarding_state import Facts, OnboardingWork, Step
 from cdc_assets.clients.connector_events import event_reader
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import DatabaseError, OnboardingError
+from cdc_assets.registry.errors import DatabaseError, RefusalError
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
 
@@ -42,10 +42,10 @@ def refuse_condition(work: OnboardingWork, condition: str) -> None:
     https://debezium.io/documentation/reference/3.7/configuration/signalling.html#debezium-signaling-ad-hoc-incremental-snapshots
 
     Raises:
-        OnboardingError: naming the table and what the database says of the condition.
+        RefusalError: naming the table and what the database says of the condition.
     """
     if "?" in _QUOTED.sub("", condition):
-        raise OnboardingError(
+        raise RefusalError(
             f"--where {condition!r}: a ? outside of quotes stands for a parameter in the connector's driver; write it in another "
             "way, in PostgreSQL jsonb_exists(column, 'key') for column ? 'key'"
         )
@@ -53,7 +53,7 @@ def refuse_condition(work: OnboardingWork, condition: str) -> None:
         try:
             work.database.plan_reading(table.id, in_parentheses(condition))
         except DatabaseError as error:
-            raise OnboardingError(f"--where {condition!r} of {table.name}: {error}; nothing was asked for") from error
+            raise RefusalError(f"--where {condition!r} of {table.name}: {error}; nothing was asked for") from error
 
 
 _POLL_SECONDS = 0.3
@@ -153,8 +153,8 @@ def follow_snapshot(work: OnboardingWork, connector: str, start: dict[str, int],
     so it is, once.
 
     Raises:
-        OnboardingError: when it says that it cannot read a table, comes to no end, or somebody has stopped or deleted it.
-        ConnectorFailedError: when it fails, and fails again after a restart.
+        RefusalError: when it says that it cannot read a table, comes to no end, or somebody has stopped or deleted it.
+        ServiceError: when it fails, and fails again after a restart.
     """
     return _SnapshotTalk(work, connector, start, ask).follow()
 
@@ -181,7 +181,7 @@ class _SnapshotTalk:
                 self._break_silence()
             if time.monotonic() - began > _DEADLINE_SECONDS:
                 left = ", ".join(sorted(self._open))
-                raise OnboardingError(f"no end of the snapshot of {left}; {self._work.resume}")
+                raise RefusalError(f"no end of the snapshot of {left}; {self._work.resume}")
             _refuse_halted(self._work, self._connector)
             time.sleep(_POLL_SECONDS)
         return {"seconds": round(time.monotonic() - began, 3), "rows_scanned": self._rows}
@@ -236,13 +236,13 @@ def _progress(work: OnboardingWork, message: Notification, open_tables: set[str]
     """Take note of one notification.
 
     Raises:
-        OnboardingError: when Debezium says that it could not read a table.
+        RefusalError: when Debezium says that it could not read a table.
     """
     name = message.table
     if name in open_tables:
         status = message.data.get("status", "")
         if status not in FINE:
-            raise OnboardingError(
+            raise RefusalError(
                 f"the snapshot of {name} ended with {status}; the connector's log says why; mend it, then {work.resume}"
                 f"{work.or_rollback}"
             )
@@ -261,11 +261,11 @@ def _progress(work: OnboardingWork, message: Notification, open_tables: set[str]
 def _refuse_halted(work: OnboardingWork, connector: str) -> None:
     status = work.core_connect.status(connector)
     if status is None:
-        raise OnboardingError(
+        raise RefusalError(
             f"connector {connector} does not exist any more; cdc apply {work.after.name}, then {work.resume}{work.or_rollback}"
         )
     if status.state in HELD:
-        raise OnboardingError(
+        raise RefusalError(
             f"connector {connector} is {status.state}; cdc resume {connector}, then {work.resume}{work.or_rollback}"
         )
     if status.failed:

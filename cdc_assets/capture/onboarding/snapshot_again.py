@@ -28,7 +28,7 @@ from cdc_assets.capture.onboarding.onboarding_state import (
 from cdc_assets.capture.onboarding.snapshot import refuse_condition
 from cdc_assets.clients.platform import Platform
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import OnboardingError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
 
 Way = Literal["incremental", "blocking"]
@@ -56,15 +56,15 @@ def refuse_kind(source: BaseSource) -> None:
     """Refuse a source whose connector takes no signals from here.
 
     Raises:
-        OnboardingError: naming what there is instead.
+        RefusalError: naming what there is instead.
     """
     if source.captured is None:
-        raise OnboardingError(
+        raise RefusalError(
             f"{source.name} is a source of topics: nobody can be asked for its rows again but whoever fills the topic; let them "
             "send the records again"
         )
     if not takes(source):
-        raise OnboardingError(
+        raise RefusalError(
             f"{source.name} is of kind {source.kind_name}, whose signals are not sent from here; rows that differ are asked for "
             f"by: cdc reconcile {source.name} --heal (reconciliation: {{signals: schema.table}})"
         )
@@ -74,19 +74,19 @@ def work_of(platform: Platform, source: str, reading: Reading, say: Callable[[st
     """What the steps work with; nothing is asked of a service.
 
     Raises:
-        OnboardingError: no table of that source can be read again that way, or an onboarding of it is not done.
+        RefusalError: no table of that source can be read again that way, or an onboarding of it is not done.
     """
     declared = find_source(source)
     if running := Journal.of(source).running:
-        raise OnboardingError(f"{running.id} is not done: cdc onboard {source} --resume, or --rollback, then this command again")
+        raise RefusalError(f"{running.id} is not done: cdc onboard {source} --resume, or --rollback, then this command again")
     now = dt.datetime.now(dt.timezone.utc)
     prefix = PART if reading.where else AGAIN
     state = Onboarding(f"{prefix}{source}-{now:%Y%m%dT%H%M%S%f}", source, reading.way, reading.tables, now.isoformat())
     onboarding = OnboardingWork(platform, state, declared, say, reading.command(source))
     if why := onboarding.kind.refused.get(reading.way):
-        raise OnboardingError(f"{source} is of kind {declared.database.kind}: {why}; leave --blocking out")
+        raise RefusalError(f"{source} is of kind {declared.database.kind}: {why}; leave --blocking out")
     if reading.where and reading.way == "blocking":
-        raise OnboardingError(_WHOLE)
+        raise RefusalError(_WHOLE)
     return onboarding
 
 
@@ -94,12 +94,12 @@ def judge(work: OnboardingWork, where: str = "") -> Facts:
     """What the first step asks: the connector runs and lists the tables, which exist and have keys; they have the rows asked for.
 
     Raises:
-        OnboardingError: naming all that stands in the way.
+        RefusalError: naming all that stands in the way.
     """
     facts = connector_steps.check_prerequisites(work)
     config = work.core_connect.config(names.connector_name(work.after))
     if late := not_listed(work.after.model_copy(update={"tables": work.tables}), config):
-        raise OnboardingError(f"connector {facts['connector']} does not capture {late}: cdc onboard {work.after.name} {late}")
+        raise RefusalError(f"connector {facts['connector']} does not capture {late}: cdc onboard {work.after.name} {late}")
     if where:
         refuse_condition(work, where)
     return facts

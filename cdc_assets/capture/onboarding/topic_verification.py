@@ -19,7 +19,7 @@ from cdc_assets.capture.onboarding.onboarding_state import Facts, OnboardingWork
 from cdc_assets.capture.onboarding.snapshot import signal_snapshot
 from cdc_assets.clients.connector_events import event_reader
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import OnboardingError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
@@ -134,14 +134,14 @@ def verify_topics(work: OnboardingWork) -> Facts:
     the volumetry check of silver, which does the same in Spark.
 
     Raises:
-        OnboardingError: naming what differs and by how much.
+        RefusalError: naming what differs and by how much.
     """
     began, again = time.monotonic(), 0
     counted = _count_rows(work)
     while stale := {name: rows for name, rows in counted.stale.items() if rows}:
         stale_rows = ", ".join(f"{rows} of {name}" for name, rows in stale.items())
         if again == _ROUNDS or work.state.route not in ("incremental", "blocking"):
-            raise OnboardingError(
+            raise RefusalError(
                 f"rows of the snapshot are older than changes sent before them: {stale_rows}; a transaction may be waiting for a "
                 f"synchronous standby; when it is not any more: cdc onboard {work.after.name} --resume"
             )
@@ -152,7 +152,7 @@ def verify_topics(work: OnboardingWork) -> Facts:
         lines = "; ".join(
             f"{name}: rows: {rows} in the source, {keys} in the topic" for name, (rows, keys) in counted.wrong.items()
         )
-        raise OnboardingError(
+        raise RefusalError(
             f"{lines}; nothing is taken back: ask for the snapshot again by cdc onboard {work.after.name} "
             f"{' '.join(counted.wrong)} --again, or cdc onboard {work.after.name} --rollback"
         )

@@ -132,7 +132,7 @@ def inexact_columns(
     database: TranslatedCatalogue, source: CapturedSource, table: Table, found: CatalogueTable, *, snapshot: bool
 ) -> Iterator[str]:
     """A sentence for each captured column that has no exact form, or none that a key could have. `snapshot`: it will be read."""
-    from spark.errors import ColumnTypeError
+    from spark.errors import JobRefusedError
     from spark.values.lake_types import lake_type, no_key
 
     columns, key = source_columns(source, table, found), table.keys or found.primary_key
@@ -145,7 +145,7 @@ def inexact_columns(
             continue
         try:
             lake_type(column)
-        except ColumnTypeError as error:
+        except JobRefusedError as error:
             yield str(error)
     unaccepted = [c.name for c in columns if not c.accepted]
     for name, what in database.misread(found, unaccepted, snapshot=snapshot).items():

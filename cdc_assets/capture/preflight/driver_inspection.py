@@ -18,7 +18,7 @@ from cdc_assets.capture.source_columns import catalogue_of, without_columns
 from cdc_assets.clients.kind_clients import open_connection
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, DriverMissingError
+from cdc_assets.registry.errors import CdcAssetsError, DatabaseError
 from cdc_assets.registry.field_types import TableId, parse_table
 from cdc_assets.registry.source_declaration import UnaskedSource
 
@@ -69,8 +69,9 @@ def findings(chain: Chain[UnaskedSource], ask: Ask) -> Iterator[Finding]:
     try:
         yield from ask(chain.source, captured, settings.resolve(chain.source.database.user))
         yield from _column_findings(chain)
-    except DriverMissingError as error:
-        yield Finding("reachable", "fail", "server", f"cannot be asked: {error.what}", error.install)
+    except DatabaseError as error:
+        mend = error.install or "mend that first"
+        yield Finding("reachable", "fail", "server", f"cannot be asked: {error.message}", mend)
     except CdcAssetsError as error:
         yield Finding("reachable", "fail", "server", f"cannot be asked: {error}", "mend that first")
 

@@ -22,7 +22,7 @@ from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import experimental_warning
 from cdc_assets.registry.record_forms import SchemaRegistry
 from cdc_assets.registry.source_declaration import CapturedSource, Source
-from spark.errors import SchemaRegistryError
+from spark.errors import EndpointError
 from spark.events.avro_schemas import ask_types
 
 Level = Literal["ok", "warn", "fail"]
@@ -112,7 +112,7 @@ def inspect_schema_registry(chain: Chain[CapturedSource]) -> Iterator[Finding]:
 def _answers(registry: SchemaRegistry) -> Finding:
     try:
         types = ask_types(registry.address)
-    except (SchemaRegistryError, CdcAssetsError) as error:
+    except (EndpointError, CdcAssetsError) as error:
         return Finding(SCHEMA_REGISTRY_CHECK, "fail", "schema registry", f"cannot be asked: {error}", _REGISTRY_MEND)
     if "AVRO" not in types:
         kinds_kept = ", ".join(types) or "nothing"

@@ -15,7 +15,7 @@ from cdc_assets.clients.spark_sessions import MEND, foreign_facts, lacks_of
 from cdc_assets.clients.spark_work import RESTART, overlong_work
 from cdc_assets.registry import settings
 from cdc_assets.registry.errors import SparkRunError
-from spark.errors import LakeStoreError, quantity
+from spark.errors import EndpointError, quantity
 from spark.table.lake_location import is_object, store_place
 from spark.table.table_folder import LakeFolder, open_folder
 
@@ -38,7 +38,7 @@ def inspect_lake(root: str) -> Report | None:
     folder = open_folder(root)
     try:
         findings = [_clock(folder), *_rights(folder)]
-    except (LakeStoreError, FileNotFoundError) as error:
+    except (EndpointError, FileNotFoundError) as error:
         findings = [Finding("store", "fail", "bucket", f"does not do what a lake needs: {error}", f"keys and rights: {_MEND}")]
     return Report(LAKE, root, sort_findings(findings))
 

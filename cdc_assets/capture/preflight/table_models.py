@@ -30,7 +30,7 @@ from cdc_assets.clients.delta_log import silver_committed
 from cdc_assets.clients.schema_history import with_schema_history
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, DriverMissingError, MissingSecretError
+from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, MissingSecretError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
@@ -123,11 +123,12 @@ def why_held(
     else:
         try:
             catalogue_read = tables_with_models(Chain(chain.platform, read), ids)
-        except (
-            DriverMissingError,
-            MissingSecretError,
-        ):  # nobody asks it from here, its columns are declared; the check warns
-            return {}
+        except MissingSecretError:
+            return {}  # nobody asks it from here, its columns are declared; the check warns
+        except DatabaseError as error:
+            if not error.install:
+                raise
+            return {}  # as without its secret
     return {
         id_: wrong.text for id_, wrong in wrong_models(Chain(chain.platform, read), catalogue_read, seconds=_HELD_SECONDS).items()
     }

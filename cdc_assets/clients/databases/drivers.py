@@ -18,7 +18,7 @@ from cdc_assets.clients.databases.row_pages import Connection
 from cdc_assets.launcher.uv_wheel import CERTIFICATE_BUNDLES
 from cdc_assets.registry import settings
 from cdc_assets.registry.databases import Encrypted, MariaDb, MySql, Oracle, SqlServer
-from cdc_assets.registry.errors import DatabaseError, DriverMissingError
+from cdc_assets.registry.errors import DatabaseError
 
 
 def libpq_options(database: Encrypted, host: str) -> dict[str, str]:
@@ -60,12 +60,12 @@ def import_driver(kind: str, module: str, package: str, *install: str) -> Any:
     """The module of a kind's driver.
 
     Raises:
-        DriverMissingError: its package is not installed; `install` is the command, where it is not the usual one.
+        DatabaseError: its package is not installed; `install` is the command, where it is not the usual one.
     """
     try:
         return import_module(module)
     except ImportError as error:
-        raise DriverMissingError(kind, package, *install) from error
+        raise DatabaseError.without_driver(kind, package, *install) from error
 
 
 @contextmanager

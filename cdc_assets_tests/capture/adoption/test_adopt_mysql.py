@@ -11,7 +11,7 @@ from cdc_assets.capture.adoption.adopted_source import _first_document, _validat
 from cdc_assets.capture.adoption.binlog_adoption import MySqlAdoption
 from cdc_assets.capture.adoption.running_connector import RunningConnector, table_entries
 from cdc_assets.capture.connectors.declared_connectors import capture_config
-from cdc_assets.registry.errors import AdoptionError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import KINDS
 from cdc_assets.registry.source_declaration import UnaskedSource
@@ -61,5 +61,5 @@ def test_the_entry_describes_the_running_connector(tmp_path: Path, monkeypatch: 
         assert {k: v for k, v in adopted.items() if k not in lists} == {k: v for k, v in config.items() if k not in lists}
         assert {k: sorted(adopted[k].split(",")) for k in lists} == {k: sorted(config[k].split(",")) for k in lists}
         nothing = replace(running, config={**config, "table.include.list": "shop.gone"})
-        with pytest.raises(AdoptionError, match="has no table in the lists"):
+        with pytest.raises(RefusalError, match="has no table in the lists"):
             kind.look(nothing, _validate(document))

@@ -20,7 +20,7 @@ from cdc_assets.capture.connectors.declared_connectors import capture_config
 from cdc_assets.capture.connectors.mirrormaker2 import mirror_config
 from cdc_assets.capture.connectors.setting_overrides import settle
 from cdc_assets.cli.cdc_command import app
-from cdc_assets.registry.errors import AdoptionError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.source_declaration import UnaskedSource
 from cdc_assets_tests.capture.adoption.scripted_stack import MIRROR, Cluster, Stack
@@ -179,6 +179,6 @@ def test_what_cannot_be_taken_over_is_said(
     tmp_path: Path, catalogue: Catalogue, changed: dict[str, str | None], script: str, told: str
 ) -> None:
     catalogue.database.executescript(script)
-    with pytest.raises(AdoptionError, match=told):
+    with pytest.raises(RefusalError, match=told):
         adopt(tmp_path, changed)
     assert not list(tmp_path.iterdir())

@@ -15,7 +15,7 @@ from cdc_assets.capture.connectors.config_difference import difference_of
 from cdc_assets.capture.connectors.declared_connectors import capture_config, declared_connectors
 from cdc_assets.capture.connectors.mirrormaker2 import mirror_config
 from cdc_assets.capture.connectors.setting_overrides import settle
-from cdc_assets.registry.errors import AdoptionError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.source_declaration import CapturedSource
@@ -134,7 +134,7 @@ def test_a_connector_like_ours_is_taken_over_without_a_difference(tmp_path: Path
 
 def test_what_would_make_the_lake_wrong_is_not_kept(tmp_path: Path) -> None:
     capture = {key: value for key, value in CAPTURE.items() if key != "plugin.name"}
-    with pytest.raises(AdoptionError, match=r"cannot stay as it is.*plugin.name is None, ours pgoutput"):
+    with pytest.raises(RefusalError, match=r"cannot stay as it is.*plugin.name is None, ours pgoutput"):
         write(adopt(tmp_path, capture))
     assert written(adopt(tmp_path, capture, ours=True)).capture.settings == {}
 
@@ -151,7 +151,7 @@ def test_a_mirror_is_found_by_what_it_carries(tmp_path: Path, changed: dict[str,
     if not told:
         assert adopt(tmp_path, mirror={**MIRROR, **changed}).mirror is None
         return
-    with pytest.raises(AdoptionError) as caught:
+    with pytest.raises(RefusalError) as caught:
         adopt(tmp_path, mirror={**MIRROR, **changed})
     assert told in str(caught.value)
 
@@ -172,11 +172,11 @@ def test_strimzi_s_mirror_is_taken_over_and_can_stay_git_s(tmp_path: Path) -> No
 
 
 def test_a_second_mirror_never_fills_the_same_copies(tmp_path: Path) -> None:
-    with pytest.raises(AdoptionError, match=r"core.erp-prod.public.orders at kafka:9092: filled by no connector"):
+    with pytest.raises(RefusalError, match=r"core.erp-prod.public.orders at kafka:9092: filled by no connector"):
         adopt(tmp_path, mirror=None, lake=Cluster("core.erp-prod.public.orders"))
     write(adopt(tmp_path))
     other = {**CAPTURE, "name": "erp-connector", "slot.name": "other", "publication.name": "other"}
-    with pytest.raises(AdoptionError, match="declared already, by source erp"):
+    with pytest.raises(RefusalError, match="declared already, by source erp"):
         look(Stack(other, MIRROR, Cluster(), Cluster(), defaults=DEFAULTS), "erp-connector", tmp_path, source="two")  # type: ignore[arg-type]
 
 

@@ -21,7 +21,7 @@ from cdc_assets.capture.adoption.running_connector import (
 from cdc_assets.capture.adoption.setting_differences import of_capture, of_mirror
 from cdc_assets.clients.connector_states import ConnectorStatus
 from cdc_assets.clients.kafka import Record, TopicState
-from cdc_assets.registry.errors import AdoptionError, RegistryError
+from cdc_assets.registry.errors import RefusalError, RegistryError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import KINDS
 
@@ -95,7 +95,7 @@ def test_topics_go_where_the_transforms_send_them() -> None:
     assert final_topic(running(**config), "erp.public.orders") == "lake-public-orders"
     assert final_topic(running(**config), "other") == "other"
     other = {"transforms": "route", "transforms.route.type": "io.debezium.transforms.ByLogicalTableRouter"}
-    with pytest.raises(AdoptionError, match="renames topics in a way that is not followed here"):
+    with pytest.raises(RefusalError, match="renames topics in a way that is not followed here"):
         final_topic(running(**other), "erp.public.orders")
 
 
@@ -151,7 +151,7 @@ def test_secrets_are_kept_and_never_written() -> None:
     ],
 )
 def test_what_is_not_taken_over_is_said(config: dict[str, str] | None, state: str, told: str) -> None:
-    with pytest.raises(AdoptionError) as caught:
+    with pytest.raises(RefusalError) as caught:
         read_connector(Connect(config, state), "erp", ())  # type: ignore[arg-type]
     assert told in str(caught.value)
 
@@ -164,10 +164,10 @@ def test_the_form_of_records_is_read_from_the_last_ones() -> None:
         assert envelope_of(topics, topics.states, "erp") == form  # type: ignore[arg-type]
     for value, told in ((b"\x00\x00", "in Avro"), (b'{"id": 1}', "in flattened rows"), (b"<x/>", "in another format than JSON")):
         topics = Topics(value)
-        with pytest.raises(AdoptionError, match=told):
+        with pytest.raises(RefusalError, match=told):
             envelope_of(topics, topics.states, "erp")  # type: ignore[arg-type]
     mixed = Topics(plain, under)
-    with pytest.raises(AdoptionError, match="have two forms"):
+    with pytest.raises(RefusalError, match="have two forms"):
         envelope_of(mixed, mixed.states, "erp")  # type: ignore[arg-type]
 
 
@@ -189,7 +189,7 @@ def test_an_entry_that_the_folder_cannot_have_leaves_no_file(tmp_path: Path) -> 
     write_entry(file, running(), document)
     assert file.read_text().startswith("# Connector erp at http://c runs as it did before: cdc diff erp\nsource: erp\n")
     assert "signal.data.collection: null" in entry_text(document)
-    with pytest.raises(AdoptionError, match="is there already"):
+    with pytest.raises(RefusalError, match="is there already"):
         write_entry(file, running(), document)
     other = tmp_path / "other.yaml"
     with pytest.raises(RegistryError, match="already declared"):

@@ -9,7 +9,7 @@ import pytest
 
 from cdc_assets.capture.adoption.adopted_source import null_notes, registry_block
 from cdc_assets.capture.adoption.running_connector import RunningConnector
-from cdc_assets.registry.errors import AdoptionError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.kinds import KINDS
 
 APICURIO = {
@@ -59,7 +59,7 @@ def test_a_registry_is_found_with_its_login_by_reference() -> None:
     ],
 )
 def test_what_could_not_be_read_is_refused(converter: dict[str, str], more: dict[str, str], told: str) -> None:
-    with pytest.raises(AdoptionError, match=told):
+    with pytest.raises(RefusalError, match=told):
         registry_block(running(converter, **more), "erp")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets.capture.connectors.postgresql_connector import capture_config
 from cdc_assets.clients.connector_states import SourceOffset
-from cdc_assets.registry.errors import ConnectError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets_tests.support.live.live_source import LiveSource
 
 MIRROR = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
@@ -34,7 +34,7 @@ def test_stop_then_offsets_then_resume(captured: LiveSource) -> None:
     connect, name = captured.connect, "verbs-capture"
     assert connect.overview()[name].type == "source"
     assert connect.overview()[name].status == connect.status(name)
-    with pytest.raises(ConnectError, match="STOPPED state"):
+    with pytest.raises(ServiceError, match="STOPPED state"):
         connect.reset_offsets(name)
     assert connect.stop(name).stopped
     (found,) = connect.offsets(name)
@@ -72,7 +72,7 @@ def test_a_connector_may_be_created_stopped(captured: LiveSource) -> None:
         config = capture_config(replace(captured, name="born_stopped").source(["public.verbs"]))
     captured.connect.create(config["name"], config, initial_state="STOPPED")
     assert captured.connect.stop(config["name"]).state == "STOPPED"
-    with pytest.raises(ConnectError, match="already exists"):
+    with pytest.raises(ServiceError, match="already exists"):
         captured.connect.create(config["name"], {**config, "heartbeat.interval.ms": "1"})
     captured.connect.create(config["name"], config)  # asked again, as after an answer that came too late
     captured.connect.delete(config["name"])

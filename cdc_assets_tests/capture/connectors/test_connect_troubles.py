@@ -19,7 +19,7 @@ from cdc_assets.cli import connectors
 from cdc_assets.cli.output_formats import Format
 from cdc_assets.clients.connect import ConnectClient
 from cdc_assets.clients.connector_states import ConnectorStatus
-from cdc_assets.registry.errors import ConnectError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.source_declaration import TopicSource
 
 WEB = TopicSource.model_validate(
@@ -84,14 +84,14 @@ def test_a_cluster_that_is_away_hides_no_other() -> None:
     assert "no answer: refused" in rows[0]["trace"]
     rows = connector_rows(platform(client("core", away), client("lake", running("web-mirror", "RUNNING"))), [WEB])
     assert [(row["name"], row["state"]) for row in rows] == [("web-mirror", "RUNNING")]
-    with pytest.raises(ConnectError, match="refused"):
+    with pytest.raises(ServiceError, match="refused"):
         connector_rows(platform(client("core", away), client("lake", away)), [WEB])
 
 
 def test_a_connector_is_found_while_the_other_cluster_is_away() -> None:
     both = platform(client("core", away), client("lake", running("web-mirror", "RUNNING")))
     assert locate(both, "web-mirror").url == "http://lake"
-    with pytest.raises(ConnectError, match="whether there is a connector web-capture cannot be told: .* refused"):
+    with pytest.raises(ServiceError, match="whether there is a connector web-capture cannot be told: .* refused"):
         locate(both, "web-capture")
 
 
@@ -140,11 +140,11 @@ def test_rows_that_no_snapshot_brings_are_told_by_apply(
     ],
 )
 def test_something_else_that_answers_is_told(answer: httpx.Response, told: str) -> None:
-    with pytest.raises(ConnectError, match=told):
+    with pytest.raises(ServiceError, match=told):
         client("core", lambda _: answer).plugins()
 
 
 @pytest.mark.parametrize("url", ["localhost:8083", "http://core:80a", "", "ftp://core"])
 def test_an_address_that_is_none_is_told_at_once(url: str) -> None:
-    with pytest.raises(ConnectError, match="is no address of a Connect cluster"):
+    with pytest.raises(ServiceError, match="is no address of a Connect cluster"):
         ConnectClient(url)

@@ -9,7 +9,7 @@ from cdc_assets.capture.connectors.apply_connector import bring_connector
 from cdc_assets.clients import connect as client
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.registry.errors import ConnectorFailedError, DatabaseError, OwnerError
+from cdc_assets.registry.errors import DatabaseError, ServiceError
 from cdc_assets.registry.source_declaration import BaseSource, Source
 from cdc_assets_tests.support.servers.scripted_connect import CONFIG, FakeConnect
 
@@ -27,7 +27,7 @@ def written(connect: FakeConnect) -> tuple[int, int, int]:
 def test_what_git_owns_is_compared_and_left(monkeypatch: pytest.MonkeyPatch) -> None:
     connect, git = FakeConnect(), source("gitops")
     with pytest.raises(
-        OwnerError, match=r"connector c is not on Connect .* managed_by: gitops, nothing was written; commit what"
+        ServiceError, match=r"connector c is not on Connect .* managed_by: gitops, nothing was written; commit what"
     ):
         bring_connector(connect.client(), git, CONFIG)
     connect.config = {**CONFIG, "pin.secret": "${secrets:kafka/cdc-secrets:shop}"}
@@ -36,7 +36,7 @@ def test_what_git_owns_is_compared_and_left(monkeypatch: pytest.MonkeyPatch) -> 
     other = bring_connector(connect.client(), git, {**CONFIG, "pin.secret": "${dir:/run/secrets:shop}", "x": "2"})
     assert (other.summary, other.changed_keys) == ("differs", ("x",))
     connect.task = "FAILED"
-    with pytest.raises(ConnectorFailedError, match="no route"):
+    with pytest.raises(ServiceError, match="no route"):
         bring_connector(connect.client(), git, connect.config)
     assert written(connect) == (0, 0, 0)
     connect.task = "RUNNING"

@@ -23,7 +23,7 @@ from cdc_assets.chain.fold_specs import silver_spec
 from cdc_assets.clients.connect import ConnectClient
 from cdc_assets.clients.connector_states import ConnectorStatus
 from cdc_assets.clients.databases.postgresql import CatalogueColumn, CatalogueTable
-from cdc_assets.registry.errors import ConnectError, ConnectorFailedError, OffsetsRemainError
+from cdc_assets.registry.errors import RefusalError, ServiceError
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets.registry.table_declaration import Table
 from cdc_assets_tests.support.servers.scripted_connect import CONFIG, FakeConnect
@@ -179,7 +179,7 @@ def test_a_connector_gets_another_text_for_unchanged_values_while_it_has_no_task
     connect, texts = FakeConnect(), {"unavailable.value.placeholder": DRAWN}
     apply_connector(connect.client(), {**CONFIG, "unavailable.value.placeholder": PUBLIC})
     connect.state = state
-    with nullcontext() if state == "RUNNING" else pytest.raises(ConnectError, match=f"it is {state}"):
+    with nullcontext() if state == "RUNNING" else pytest.raises(ServiceError, match=f"it is {state}"):
         apply_connector(connect.client(), {**CONFIG, **texts})
     assert (connect.put_while, connect.state) == (["STOPPED"], state)
     connect.state = "RUNNING"
@@ -210,7 +210,7 @@ def test_a_foreign_connector_of_that_name_is_left_alone() -> None:
     connect = FakeConnect()
     apply_connector(connect.client(), {**CONFIG, "connector.class": "org.other.Sink"})
     assert difference(connect.client(), CONFIG).summary == "refused"
-    with pytest.raises(ConnectError, match=r"runs org\.other\.Sink: it is not ours"):
+    with pytest.raises(ServiceError, match=r"runs org\.other\.Sink: it is not ours"):
         apply_connector(connect.client(), CONFIG)
     assert (connect.posts, connect.puts) == (2, 0)
 
@@ -219,7 +219,7 @@ def test_a_stopped_connector_gets_its_config_and_stays_stopped() -> None:
     connect = FakeConnect()
     apply_connector(connect.client(), CONFIG)
     connect.state = "STOPPED"
-    with pytest.raises(ConnectError, match="is applied, but it is STOPPED; when that is over: cdc resume c"):
+    with pytest.raises(ServiceError, match="is applied, but it is STOPPED; when that is over: cdc resume c"):
         apply_connector(connect.client(), {**CONFIG, "x": "2"})
     assert connect.puts == 1
 
@@ -228,7 +228,7 @@ def test_offsets_of_an_earlier_connector_are_never_taken_up_without_a_word() -> 
     connect = FakeConnect()
     connect.offsets = [{"partition": {"server": str(n)}, "offset": {"lsn": n}} for n in range(5)]
     for _ in range(2):
-        with pytest.raises(OffsetsRemainError, match=r"'0'} at {'lsn': 0}; .* and 2 more"):
+        with pytest.raises(RefusalError, match=r"'0'} at {'lsn': 0}; .* and 2 more"):
             apply_connector(connect.client(), CONFIG)
     assert (connect.posts, connect.state, is_beginning(connect.config)) == (1, "STOPPED", True)
     applied = apply_connector(connect.client(), CONFIG, resume_offsets=True)
@@ -266,7 +266,7 @@ def test_a_creation_that_was_answered_too_late_is_taken_for_done() -> None:
 
 def test_an_invalid_config_is_not_applied() -> None:
     connect = FakeConnect(findings={"database.hostname": ["is required"]})
-    with pytest.raises(ConnectError, match="nothing was applied: database.hostname: is required"):
+    with pytest.raises(ServiceError, match="nothing was applied: database.hostname: is required"):
         apply_connector(connect.client(), CONFIG)
     assert connect.posts == 0
 
@@ -274,7 +274,7 @@ def test_an_invalid_config_is_not_applied() -> None:
 @pytest.mark.slow
 def test_a_failed_task_is_restarted_once_and_then_named() -> None:
     connect = FakeConnect(task="FAILED")
-    with pytest.raises(ConnectorFailedError, match=r"org\.example\.Boom: no route"):
+    with pytest.raises(ServiceError, match=r"org\.example\.Boom: no route"):
         apply_connector(connect.client(), CONFIG)
     assert connect.restarts == 1
 
@@ -287,7 +287,7 @@ def test_a_connector_without_a_task_says_what_it_may_wait_for() -> None:
         "x.MirrorSourceConnector": ": MirrorMaker",
     }.items():
         connect.config = {**CONFIG, "connector.class": class_}
-        with pytest.raises(ConnectError, match=waited + told) as found:
+        with pytest.raises(ServiceError, match=waited + told) as found:
             connect.client().wait_running("c", deadline=0)
         assert ("PostgreSQL" in str(found.value)) == ("Postgres" in class_)
     assert connect.restarts == 0
@@ -298,7 +298,7 @@ def test_no_answer_is_told_with_the_address() -> None:
         raise httpx.ConnectError("refused")
 
     client = ConnectClient("http://connect", deadline=0.5, transport=httpx.MockTransport(refuse))
-    with pytest.raises(ConnectError, match="http://connect/connectors: no answer: refused"):
+    with pytest.raises(ServiceError, match="http://connect/connectors: no answer: refused"):
         client.connectors()
 
 
@@ -309,5 +309,5 @@ def test_a_login_is_sent_and_one_that_is_missing_is_told_at_once() -> None:
 
     transport = httpx.MockTransport(guarded)
     assert ConnectClient("http://connect", transport=transport, login="cdc:a:b").within(1).connectors() == ["c"]
-    with pytest.raises(ConnectError, match="HTTP 401: this Connect asks for another login; CDC_CORE_CONNECT_LOGIN_FILE"):
+    with pytest.raises(ServiceError, match="HTTP 401: this Connect asks for another login; CDC_CORE_CONNECT_LOGIN_FILE"):
         ConnectClient("http://connect", transport=transport).connectors()

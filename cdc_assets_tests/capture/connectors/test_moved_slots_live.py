@@ -13,7 +13,7 @@ import pytest
 from cdc_assets.capture.incarnations.server_verdict import refuse_other
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.registry.errors import IncarnationError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets_tests.support.live.captured_table import in_table, in_topic, kill_worker, run, slot, start_streaming
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_source import LiveSource
@@ -136,6 +136,6 @@ def check_capture(own: LiveSource, reason: str = "") -> None:
         if not reason:
             refuse_other(Chain(platform, source))
             return
-        with pytest.raises(IncarnationError, match=reason) as found:
+        with pytest.raises(RefusalError, match=reason) as found:
             refuse_other(Chain(platform, source))
     assert f"cdc repair source {own.name}" in str(found.value)

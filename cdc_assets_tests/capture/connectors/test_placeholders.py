@@ -16,7 +16,7 @@ import pytest
 from cdc_assets.capture.connectors.declared_connectors import declared_connectors
 from cdc_assets.clients.connect import ConnectClient
 from cdc_assets.deploy.manifest import Deployment, StrimziCluster, secret_references
-from cdc_assets.registry.errors import ConnectError, RegistryError, RenderError
+from cdc_assets.registry.errors import RefusalError, RegistryError, ServiceError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.source_declaration import BaseSource
 
@@ -117,7 +117,7 @@ def test_no_foreign_placeholder_reaches_connect_or_a_manifest(kind: str, name: s
             partial(write_manifest, config, sent),
         ]
         for put in puts:
-            with pytest.raises((ConnectError, RenderError), match=r"\$\{dir:") if stands_in(config) else nullcontext():
+            with pytest.raises((ServiceError, RefusalError), match=r"\$\{dir:") if stands_in(config) else nullcontext():
                 put()
     assert not [text for text in sent if "bank" in str(stands_in(json.loads(text).get("config", json.loads(text))))]
 

@@ -13,7 +13,7 @@ from cdc_assets.capture.connectors.declared_connectors import capture_config, ta
 from cdc_assets.capture.preflight.inspection import Finding, Report
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.registry.errors import PreflightError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import Source
 
 YEAR = Finding("columns", "fail", "shop.b", "column 'y' holds the year 0000", "correct it")
@@ -93,7 +93,7 @@ def test_a_table_that_the_connector_has_stays_in_it(monkeypatch: pytest.MonkeyPa
 def test_what_stops_the_whole_source_is_applied_nowhere(
     monkeypatch: pytest.MonkeyPatch, findings: tuple[Finding, ...], more: dict[str, Any], told: str
 ) -> None:
-    with pytest.raises(PreflightError, match="source shop is not ready, nothing was applied") as refused:
+    with pytest.raises(RefusalError, match="source shop is not ready, nothing was applied") as refused:
         judge(monkeypatch, source_of(**more), findings)
     assert told in str(refused.value)
 

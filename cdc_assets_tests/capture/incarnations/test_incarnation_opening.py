@@ -10,7 +10,7 @@ import pytest
 from cdc_assets.capture.incarnations.server_facts import Memory
 from cdc_assets.chain import new_epoch
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.registry.errors import IncarnationError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import Source
 
 SOURCE = Source.model_validate(
@@ -61,5 +61,5 @@ def test_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: str) -
 def test_a_source_without_a_reading_of_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDC_HOME", str(tmp_path))
     never = SOURCE.model_copy(update={"capture": SOURCE.capture.model_copy(update={"snapshot": "no_data"})})
-    with pytest.raises(IncarnationError, match="no_data"):
+    with pytest.raises(RefusalError, match="no_data"):
         new_epoch.begin_epoch(Chain(None, never), "restored", lambda *_: None, print)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from cdc_assets.capture.connectors.mirrormaker2 import mirror_config
 from cdc_assets.capture.mirror_losses import MirrorState, mirror_states, plan, refuse_one_cluster, repair
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import MirrorError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.name_conflicts import find_unmirrored
 from cdc_assets.registry.source_declaration import TopicSource
 from cdc_assets.registry.source_settings import Mirror
@@ -174,7 +174,7 @@ def test_a_partition_more_is_red_until_it_is_repaired(clusters: Clusters, web: T
     found = state_of(clusters, web, "grown")
     assert [(f.kind, f.partition) for f in found.findings] == [("partitions", 1)]
     assert repair(clusters.platform, plan(clusters.platform, [web], "grown"), print).state == "ok"
-    with pytest.raises(MirrorError, match="no source mirrors topic nothing; mirrored are: shrunk, remade, grown, waits"):
+    with pytest.raises(RefusalError, match="no source mirrors topic nothing; mirrored are: shrunk, remade, grown, waits"):
         plan(clusters.platform, [web], "nothing")
 
 
@@ -208,5 +208,5 @@ def test_heartbeats_come_and_a_groups_place_is_told(clusters: Clusters) -> None:
 def test_one_cluster_is_no_mirror(clusters: Clusters) -> None:
     core = clusters.platform.core_kafka("core")
     refuse_one_cluster(core, clusters.platform.lake_kafka())
-    with pytest.raises(MirrorError, match="are one cluster .* would loop"):
+    with pytest.raises(RefusalError, match="are one cluster .* would loop"):
         refuse_one_cluster(core, core)

@@ -15,7 +15,7 @@ from cdc_assets.clients.connector_states import ConnectorStatus, SourceOffset
 from cdc_assets.clients.kafka import Record, TopicState
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.capture_assets import _metadata
-from cdc_assets.registry.errors import MirrorError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import Source, TopicSource, UnaskedSource
 
 NOW_MS = 4_000_000_000_000
@@ -203,7 +203,7 @@ def test_a_jump_between_looks_is_counted(world: World) -> None:
 def test_a_topic_made_again_is_copied_again(world: World) -> None:
     world.core.here = False
     assert world.look().state == "absent"
-    with pytest.raises(MirrorError, match="not on the core cluster"):
+    with pytest.raises(RefusalError, match="not on the core cluster"):
         repair(world.platform, plan(world.platform, [SOURCE], "clicks"), print)
     world.core = Topics("second", 0, ["k", "l", "m", "n"])
     assert world.look().state == "recreated"

@@ -14,7 +14,7 @@ from cdc_assets.capture.onboarding.onboarding_state import find_source
 from cdc_assets.clients.databases.binlog import BinlogPosition
 from cdc_assets.clients.databases.binlog_capture import _names
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import OnboardingError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets.registry.table_declaration import Table
@@ -66,9 +66,9 @@ def test_the_connector_beside_captures_the_new_tables_alone_and_keeps_to_itself(
 
 def test_what_it_cannot_take_is_refused_before_anything_is_begun(shop: Source) -> None:
     assert find_source("shop", "temporary") == shop
-    with pytest.raises(OnboardingError, match="take route incremental or temporary"):
+    with pytest.raises(RefusalError, match="take route incremental or temporary"):
         onboarding_run.plan("shop", ["shop.lines"], "blocking")
-    with pytest.raises(OnboardingError, match="without --watch"):
+    with pytest.raises(RefusalError, match="without --watch"):
         onboarding_run.begin("shop", ["shop.lines"], "incremental", watched=True)
 
 

@@ -15,7 +15,7 @@ from cdc_assets.capture.onboarding.topic_verification import _exact
 from cdc_assets.clients.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.clients.platform import Platform
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import OnboardingError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import UnaskedSource
 from cdc_assets.registry.table_declaration import DeclaredTable, Table
@@ -100,9 +100,9 @@ def test_what_is_declared_is_held_against_the_catalogue(shop: UnaskedSource, tab
 
 def test_what_it_cannot_take_is_refused_before_anything_is_begun(shop: UnaskedSource) -> None:
     assert find_source("shop", "temporary") == shop
-    with pytest.raises(OnboardingError, match="take route incremental or temporary"):
+    with pytest.raises(RefusalError, match="take route incremental or temporary"):
         onboarding_run.plan("shop", ["shop.lines"], "blocking")
-    with pytest.raises(OnboardingError, match="without --watch"):
+    with pytest.raises(RefusalError, match="without --watch"):
         onboarding_run.begin("shop", ["shop.lines"], "incremental", watched=True)
 
 

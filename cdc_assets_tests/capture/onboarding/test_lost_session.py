@@ -12,7 +12,7 @@ import pytest
 from cdc_assets.capture.onboarding.onboarding_state import Onboarding, OnboardingWork
 from cdc_assets.capture.onboarding.snapshot import follow_snapshot
 from cdc_assets.clients.connector_states import ConnectorStatus
-from cdc_assets.registry.errors import OnboardingError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.source_declaration import CapturedSource
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
@@ -74,6 +74,6 @@ def test_it_is_restarted_and_asked_again(tmp_path: Path) -> None:
 
 def test_once_only(tmp_path: Path) -> None:
     connector = Connector(lost=True, broken=True)
-    with pytest.raises(OnboardingError, match=f"the snapshot of {TABLE} ended with SQL_EXCEPTION"):
+    with pytest.raises(RefusalError, match=f"the snapshot of {TABLE} ended with SQL_EXCEPTION"):
         follow_snapshot(work_of(tmp_path, connector), CONNECTOR, {}, connector.asked)
     assert (connector.signals, connector.restarts) == (2, 1)

@@ -23,7 +23,7 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.jobs_on_demand import build_onboarding_jobs
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.registry.errors import DatabaseError, OnboardingError
+from cdc_assets.registry.errors import DatabaseError, RefusalError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_source import LiveSource
@@ -123,7 +123,7 @@ def test_killed_and_rolled_back_is_as_before(depot: Ground) -> None:
     # Who looks meanwhile, with a registry of before, is not told to take the table out of the publication.
     extra = [f for f in preflight(Chain(Platform(), find_source(SOURCE))).findings if f.check == "publication_extra"]
     assert extra == []
-    with pytest.raises(OnboardingError, match="--resume, or --rollback"):
+    with pytest.raises(RefusalError, match="--resume, or --rollback"):
         onboarding_run.begin(SOURCE, ["public.depot_old2"], "incremental")
     assert onboarding_run.roll_back(Platform(), SOURCE, lambda _: None).state == "rolled back"
     assert depot.file.read_text() == text
@@ -167,12 +167,12 @@ def test_a_connector_that_somebody_deletes_meanwhile_is_told_and_rolled_back(dep
         onboarding_run.run_step(Platform(), SOURCE, step, lambda _: None)
     connect.stop(name)
     with pytest.raises(
-        OnboardingError, match=f"{name} is STOPPED; cdc resume {name}, then cdc onboard depot --resume, or --rollback"
+        RefusalError, match=f"{name} is STOPPED; cdc resume {name}, then cdc onboard depot --resume, or --rollback"
     ):
         onboarding_run.go_on(Platform(), SOURCE, lambda _: None)
     connect.delete(name)
     with pytest.raises(
-        OnboardingError, match=f"{name} does not exist any more; cdc apply depot, then cdc onboard depot --resume, or --rollback"
+        RefusalError, match=f"{name} does not exist any more; cdc apply depot, then cdc onboard depot --resume, or --rollback"
     ):
         onboarding_run.go_on(Platform(), SOURCE, lambda _: None)
     onboarding_run.roll_back(Platform(), SOURCE, lambda _: None)
@@ -206,7 +206,7 @@ def test_what_cannot_be_taken_in_changes_nothing(depot: Ground) -> None:
         connection.execute('CREATE TABLE IF NOT EXISTS "depot b.c" (id int PRIMARY KEY)')
     before = depot.file.read_text()
     onboarding_run.begin(SOURCE, ["public.depot_keyless", "public.depot_absent", 'public."depot b.c"'], "incremental")
-    with pytest.raises(OnboardingError) as refused:
+    with pytest.raises(RefusalError) as refused:
         onboarding_run.go_on(Platform(), SOURCE, lambda _: None)
     assert "public.depot_keyless has no primary key" in str(refused.value)
     assert "there is no table public.depot_absent" in str(refused.value)
@@ -249,7 +249,7 @@ def test_offboarded_by_the_job(depot: Ground) -> None:
 
 
 def test_the_plan_is_printed_and_nothing_is_done(depot: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(OnboardingError, match=r"there is no table public\.depot_x; create it"):
+    with pytest.raises(RefusalError, match=r"there is no table public\.depot_x; create it"):
         onboard(SOURCE, ["public.depot_x"], "temporary", dry_run=True, output="json")
     depot.create("depot_x", 1)
     onboard(SOURCE, ["public.depot_x"], "temporary", dry_run=True, output="json")

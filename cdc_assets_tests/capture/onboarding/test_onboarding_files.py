@@ -16,7 +16,7 @@ from cdc_assets.capture.onboarding.registry_entries import add_tables, remove_ta
 from cdc_assets.clients.platform import Platform
 from cdc_assets.defs.jobs_on_demand import build_onboarding_jobs
 from cdc_assets.defs.platform_resource import PlatformResource
-from cdc_assets.registry.errors import OnboardingError, RegistryError
+from cdc_assets.registry.errors import RefusalError, RegistryError
 from cdc_assets.registry.loader import load_source
 
 HEAD = """\
@@ -123,7 +123,7 @@ def test_what_a_link_leads_to_is_edited(file: Path) -> None:
 def test_a_file_that_cannot_be_edited_is_told(file: Path) -> None:
     text = f"{ALIASED}- {{<<: *b, name: public.c}}\n"
     file.write_text(text)
-    with pytest.raises(OnboardingError, match="take public.b out of it by hand, then give the same command again"):
+    with pytest.raises(RefusalError, match="take public.b out of it by hand, then give the same command again"):
         remove_tables(file, ["public.b"])
     assert file.read_text() == text
 
@@ -132,7 +132,7 @@ def test_a_file_that_would_not_be_valid_is_left_as_it_was(file: Path) -> None:
     file.write_text(FLUSH)
     with pytest.raises(RegistryError):
         add_tables(file, ["other.orders", "public.other__orders"])
-    with pytest.raises(OnboardingError, match="all of the source's tables"):
+    with pytest.raises(RefusalError, match="all of the source's tables"):
         remove_tables(file, ["public.orders"])
     assert file.read_text() == FLUSH
     assert [f.name for f in file.parent.iterdir()] == ["shop.yaml"]
@@ -145,7 +145,7 @@ def test_one_at_a_time_and_the_same_again_goes_on(file: Path) -> None:
     again = onboarding_run.begin("shop", ["public.a", "public.b"], "incremental")
     assert again is not None
     assert again.id == first.id
-    with pytest.raises(OnboardingError, match="incremental onboarding of public.a, public.b .* --resume, or --rollback"):
+    with pytest.raises(RefusalError, match="incremental onboarding of public.a, public.b .* --resume, or --rollback"):
         onboarding_run.begin("shop", ["public.c"], "incremental")
     assert onboarding_run.finish("shop").state == "done"
     add_tables(file, ["public.a", "public.b"])
@@ -174,9 +174,9 @@ def test_what_is_taken_out_halfway_is_not_said_to_be_taken_back(file: Path) -> N
         assert journal.running is not None
         journal.running = replace(journal.running, done=done, current=current)
         journal.save()
-        with pytest.raises(OnboardingError, match="cdc offboard shop --resume, then cdc onboard shop public.lines"):
+        with pytest.raises(RefusalError, match="cdc offboard shop --resume, then cdc onboard shop public.lines"):
             onboarding_run.roll_back(Platform(), "shop", print)
-        with pytest.raises(OnboardingError, match=r"the offboarding of .* connector|between steps: cdc offboard shop --resume$"):
+        with pytest.raises(RefusalError, match=r"the offboarding of .* connector|between steps: cdc offboard shop --resume$"):
             onboarding_run.begin("shop", ["public.orders"], "incremental")
     assert Journal.of("shop").running is not None
 
@@ -188,7 +188,7 @@ def test_two_who_begin_at_once_are_one_after_the_other(file: Path) -> None:
     def begin(table: str) -> str:
         try:
             return str(onboarding_run.begin("shop", [table], "incremental"))
-        except OnboardingError as error:
+        except RefusalError as error:
             return str(error)
 
     for _ in range(20):
@@ -201,7 +201,7 @@ def test_two_who_begin_at_once_are_one_after_the_other(file: Path) -> None:
 @pytest.mark.parametrize(("source", "table"), [("nosuch", "public.a"), ("shop", "a"), ("shop", "a.b.c")])
 def test_what_is_no_table_is_refused(file: Path, source: str, table: str) -> None:
     file.write_text(FLUSH)
-    with pytest.raises(OnboardingError):
+    with pytest.raises(RefusalError):
         onboarding_run.begin(source, [table], "incremental")
     assert Journal.of(source).running is None
 

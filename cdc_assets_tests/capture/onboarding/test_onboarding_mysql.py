@@ -10,7 +10,7 @@ import pytest
 from cdc_assets.capture.onboarding import onboarding_run
 from cdc_assets.capture.onboarding.onboarding_run import steps_of
 from cdc_assets.clients.platform import Platform
-from cdc_assets.registry.errors import OnboardingError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets_tests.support.live.live_mysql import LiveMySql
 from cdc_assets_tests.support.onboarding.early_table import make_early, take_in_altered
 from cdc_assets_tests.support.onboarding.ground import Ground, ground
@@ -60,7 +60,7 @@ def test_what_it_needs_is_said_before_anything_changes(depot: Ground) -> None:
     server.execute("REVOKE XA_RECOVER_ADMIN ON *.* FROM cdc")
     try:
         onboarding_run.begin(SOURCE, [f"{SOURCE}.nowhere"], "incremental")
-        with pytest.raises(OnboardingError) as told:
+        with pytest.raises(RefusalError) as told:
             onboarding_run.go_on(Platform(), SOURCE, lambda _: None)
     finally:
         server.execute("GRANT XA_RECOVER_ADMIN ON *.* TO cdc")

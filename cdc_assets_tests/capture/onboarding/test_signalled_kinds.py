@@ -24,7 +24,7 @@ from cdc_assets.clients.databases import mongodb as mongodb_columns
 from cdc_assets.clients.databases import mongodb as mongodb_rows
 from cdc_assets.clients.databases.oracle import OracleConnection
 from cdc_assets.clients.databases.sqlserver import SqlServerConnection
-from cdc_assets.registry.errors import DatabaseError, OnboardingError
+from cdc_assets.registry.errors import DatabaseError, RefusalError
 from cdc_assets_tests.support.catalogues import ORACLE, SQLSERVER, Catalogue
 from cdc_assets_tests.support.declared import declare
 from cdc_assets_tests.support.onboarding.scripted_world import KilledError, ScriptedWorld, sqlite_cursor
@@ -279,7 +279,7 @@ def test_a_table_without_a_capture_instance_is_told_with_the_statement(begin: Wo
         "UPDATE sys.tables SET is_tracked_by_cdc = 0 WHERE name = 'lines'; DELETE FROM sys.tables WHERE name = 'signals'"
     )
     before = world.file.read_text()
-    with pytest.raises(OnboardingError) as refused:
+    with pytest.raises(RefusalError) as refused:
         take_in(world, "incremental")
     told = str(refused.value)
     assert "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'lines', @role_name = NULL" in told
@@ -287,7 +287,7 @@ def test_a_table_without_a_capture_instance_is_told_with_the_statement(begin: Wo
     assert (world.file.read_text(), world.connect.states) == (before, {"erp-capture": "RUNNING"})
     onboarding_run.roll_back(world.platform(), "erp", lambda _: None)
     # The temporary connector needs no signal table, but it needs the capture instance.
-    with pytest.raises(OnboardingError) as refused:
+    with pytest.raises(RefusalError) as refused:
         take_in(world, "temporary")
     assert "sp_cdc_enable_table" in str(refused.value)
     assert "there is no signal table" not in str(refused.value)
@@ -304,7 +304,7 @@ def test_a_table_without_a_capture_instance_is_told_with_the_statement(begin: Wo
 def test_without_a_declared_signal_table_its_statements_are_told(begin: World, kind: str, statement: str) -> None:
     world = begin(kind)
     world.file.write_text(world.file.read_text().replace("reconciliation: {signals: dbo.signals}\n", ""))
-    with pytest.raises(OnboardingError) as refused:
+    with pytest.raises(RefusalError) as refused:
         take_in(world, "incremental")
     assert statement in str(refused.value)
     assert "declare it: reconciliation: {signals: cdc_assets.signal_erp}" in str(refused.value)
@@ -313,7 +313,7 @@ def test_without_a_declared_signal_table_its_statements_are_told(begin: World, k
 def test_an_oracle_table_that_does_not_log_its_columns_is_told(begin: World, catalogues: dict[str, Catalogue]) -> None:
     world = begin("oracle")
     catalogues["oracle"].database.executescript("DELETE FROM all_log_groups WHERE table_name = 'lines'; DROP TABLE v$transaction")
-    with pytest.raises(OnboardingError) as refused:
+    with pytest.raises(RefusalError) as refused:
         take_in(world, "temporary")
     assert "open transactions must be seen: GRANT SELECT ON V_$TRANSACTION TO cdc" in str(refused.value)
     assert 'ALTER TABLE "dbo"."lines" ADD SUPPLEMENTAL LOG DATA (ALL) COLUMNS' in str(refused.value)
@@ -346,7 +346,7 @@ def test_what_silver_could_not_hold_is_refused_before_anything_is_begun(begin: W
     catalogues["sqlserver"].database.execute(
         "INSERT INTO sys.columns VALUES (13, 2, 'any', 98, 98, 0, 0, 1, 0, 0, 0), (13, 3, 'at', 42, 42, 27, 7, 1, 0, 0, 0)"
     )
-    with pytest.raises((OnboardingError, DatabaseError)) as refused:
+    with pytest.raises((RefusalError, DatabaseError)) as refused:
         take_in(world, "incremental")
     assert "column 'any' has type sql_variant: Debezium does not send it" in str(refused.value)
     assert "column 'at' has type timestamp(6) without time zone: Debezium loses digits of a second" in str(refused.value)
@@ -356,7 +356,7 @@ def test_what_silver_could_not_hold_is_refused_before_anything_is_begun(begin: W
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_nobody_has_tried_is_refused(begin: World, kind: str) -> None:
     begin(kind)
-    with pytest.raises(OnboardingError, match=f"of kind {kind}: nobody has looked at the offset.*take route incremental or temp"):
+    with pytest.raises(RefusalError, match=f"of kind {kind}: nobody has looked at the offset.*take route incremental or temp"):
         onboarding_run.plan("erp", ["dbo.lines"], "blocking")
-    with pytest.raises(OnboardingError, match="nobody has tried its connector by commits; cdc onboard without --watch"):
+    with pytest.raises(RefusalError, match="nobody has tried its connector by commits; cdc onboard without --watch"):
         onboarding_run.begin("erp", ["dbo.lines"], "incremental", watched=True)

@@ -10,7 +10,7 @@ import pytest
 from cdc_assets.capture.preflight.inspection import inspect_schema_registry
 from cdc_assets.clients.connector_states import Plugin
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.registry.errors import ConnectError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.lake.avro import registry
 from cdc_assets_tests.support.servers.login_front import login_front
@@ -34,7 +34,7 @@ class Worker:
 
     def plugins(self) -> list[Plugin]:
         if not self._answers:
-            raise ConnectError("Connect at http://connect does not answer")
+            raise ServiceError("Connect at http://connect does not answer")
         return [Plugin(name, "1", "converter") for name in self._classes]
 
 

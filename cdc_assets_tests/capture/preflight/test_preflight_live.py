@@ -16,7 +16,7 @@ from cdc_assets.cli.cdc_command import app
 from cdc_assets.clients.kafka import KafkaCluster
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.registry.errors import ConnectError
+from cdc_assets.registry.errors import ServiceError
 from cdc_assets_tests.support.live.cdc import Cdc
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_source import NAME
@@ -225,7 +225,7 @@ def test_a_new_slot_waits_for_what_is_open(cdc: Cdc, monkeypatch: pytest.MonkeyP
             config = capture_config(cdc.live.source([TABLE]))
         cdc.live.connect.create(config["name"], config)
         until(lambda: (status := cdc.live.connect.status(config["name"])) is not None and status.state == "RUNNING")
-        with pytest.raises(ConnectError, match=r"RUNNING, tasks \(\); no task has said anything yet: .* cdc preflight"):
+        with pytest.raises(ServiceError, match=r"RUNNING, tasks \(\); no task has said anything yet: .* cdc preflight"):
             cdc.live.connect.wait_running(config["name"], deadline=3)
         elsewhere.execute("COMMIT")
     with cdc.live.postgres.connect("postgres") as elsewhere:

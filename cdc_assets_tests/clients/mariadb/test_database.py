@@ -21,7 +21,7 @@ from cdc_assets.registry.source_declaration import Source, UnaskedSource
 from cdc_assets.registry.table_declaration import Table
 from cdc_assets_tests.support.fakes import FakeKafka, without_clusters
 from cdc_assets_tests.support.servers.mariadb_server import PASSWORD, MariaDbServer, mariadb_server
-from spark.errors import ColumnTypeError
+from spark.errors import JobRefusedError
 from spark.values.lake_types import lake_type
 
 pytestmark = pytest.mark.service
@@ -78,7 +78,7 @@ def test_the_catalogue(database: MariaDbDatabase, source: Source) -> None:
     ]
     columns = {c.name: c for c in source_columns(source, source.tables[1], found[ODD])}
     assert lake_type(columns["u"]).name == "string"
-    with pytest.raises(ColumnTypeError, match="column 'ip' has type inet6: Debezium cannot parse"):
+    with pytest.raises(JobRefusedError, match="column 'ip' has type inet6: Debezium cannot parse"):
         lake_type(columns["ip"])
 
 

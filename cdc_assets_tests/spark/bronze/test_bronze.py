@@ -26,7 +26,7 @@ from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.lake.topics import Broker
 from spark.bronze import append_job as by_spark
 from spark.bronze import small_append as bronze
-from spark.errors import RangeGapError, RangeLostError, SpecError, TopicChangedError
+from spark.errors import JobRefusedError
 from spark.specs import BronzeSpec, JobResult, TopicRange
 from spark.table.commit_history import fold_history
 from spark.table.topic_commits import Past
@@ -125,7 +125,7 @@ def test_an_open_transaction_holds_the_range_end_back(session: SparkSession, bro
     bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
     assert [row["value"] for row in rows(path)] == [b"a"]
     beyond = broker.range(topic, end=broker.last_stable(topic) + 1)
-    with pytest.raises(RangeLostError, match=rf"{topic} partition 0 offsets 2\.\.2.*last stable offset"):
+    with pytest.raises(JobRefusedError, match=rf"{topic} partition 0 offsets 2\.\.2.*last stable offset"):
         bronze.append_small_batch(session, spec(broker, path, beyond, **{"kafkaConsumer.pollTimeoutMs": "2000"}))
     broker.commit(producer, topic)
     bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
@@ -137,7 +137,7 @@ def test_records_that_are_gone_are_named(session: SparkSession, broker: Broker, 
     topic = broker.topic()
     broker.transaction(topic, ["a", "b", "c", "d", "e"])
     broker.delete_before(topic, kept_from)
-    with pytest.raises(RangeLostError, match=rf"{topic} partition 0 offsets 0\.\.5"):
+    with pytest.raises(JobRefusedError, match=rf"{topic} partition 0 offsets 0\.\.5"):
         bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
     assert not Path(path, "_delta_log").exists()
 
@@ -171,12 +171,12 @@ def test_a_hole_another_topic_and_own_options_are_refused(session: SparkSession,
     topic = broker.topic()
     broker.transaction(topic, ["a", "b"])
     bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
-    with pytest.raises(RangeGapError, match=rf"{topic} partition 0.*offset 5.*up to 3.*offsets 3\.\.4 would be lost"):
+    with pytest.raises(JobRefusedError, match=rf"{topic} partition 0.*offset 5.*up to 3.*offsets 3\.\.4 would be lost"):
         bronze.append_small_batch(session, spec(broker, path, broker.range(topic, 5, 9)))
     other = TopicRange("t", topic, "id-2", 0, {0: (0, 3)})
-    with pytest.raises(TopicChangedError, match=r"recreated: its id is id-2, bronze has committed id-1"):
+    with pytest.raises(JobRefusedError, match=r"recreated: its id is id-2, bronze has committed id-1"):
         bronze.append_small_batch(session, spec(broker, path, other))
-    with pytest.raises(SpecError, match="failOnDataLoss"):
+    with pytest.raises(JobRefusedError, match="failOnDataLoss"):
         bronze.append_small_batch(session, spec(broker, path, broker.range(topic, 3, 9), failOnDataLoss="false"))
 
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from cdc_assets.clients.kafka import KafkaCluster
 from cdc_assets.recovery.lost_topics import last_copied
-from cdc_assets.registry.errors import RestoreError
+from cdc_assets.registry.errors import RefusalError
 
 Sent = tuple[str, int]
 # Of now, or retention would remove them.
@@ -80,5 +80,5 @@ def test_an_original_that_ends_before_its_copy_is_copied_to_its_end(cluster: Kaf
 
 def test_topics_of_other_records_are_refused(cluster: KafkaCluster) -> None:
     other = [("other", 1000), ("other", 6000)]
-    with pytest.raises(RestoreError, match="does not hold the last records of its copy"):
+    with pytest.raises(RefusalError, match="does not hold the last records of its copy"):
         place(cluster, filled(cluster, RECORDS), filled(cluster, other))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdc_assets_tests.support.lake.records import NOW, Sent, kafka
-from spark.errors import SpecError
+from spark.errors import JobRefusedError
 from spark.specs import TopicRange
 
 if TYPE_CHECKING:
@@ -58,5 +58,5 @@ def test_another_form_is_refused(session: SparkSession) -> None:
     from spark.bronze.batch_records import drafts
 
     wrong = TopicRange("t", "t", "id", 0, {0: (0, 1)}, "json", "topic", event_time="minutes:at")
-    with pytest.raises(SpecError, match="'minutes:at' is not form:path"):
+    with pytest.raises(JobRefusedError, match="'minutes:at' is not form:path"):
         drafts(kafka(session, {"t": [Sent({})]}), [wrong])

@@ -24,7 +24,7 @@ from cdc_assets.recovery.maintenance import maintain_source
 from cdc_assets.recovery.old_bronze_records import find_old_records
 from cdc_assets.recovery.past_records import bring_back
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import RestoreError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.recovery.object_damage import flip
 from cdc_assets_tests.recovery.original import quietly
@@ -252,7 +252,7 @@ def test_a_damaged_object_stops_who_asks_for_it(thin: OwnChain, source: Source, 
     late = event(3, {"id": 3, "v": "late"}, op="u")
     thin.lake.put("t", Record(30, late.key, late.value))
     thin.lake.append(thin.lake.ranges("t", {0: 31}))
-    with pytest.raises(RestoreError, match=broken.name.replace("+", r"\+")):
+    with pytest.raises(RefusalError, match=broken.name.replace("+", r"\+")):
         thin.run(lambda _, spec: thin.lake.fold(spec), thin.spec)
     assert {**thin.told(), "bronze": before["bronze"]} == before
     flip(broken)

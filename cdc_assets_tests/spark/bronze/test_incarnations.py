@@ -23,7 +23,7 @@ from cdc_assets.proof.event_ledger import count_events, hops, places, read_windo
 from cdc_assets.proof.volumetry import measure_transport
 from cdc_assets.registry import names
 from cdc_assets.registry.backup_store import BackupStore
-from cdc_assets.registry.errors import IncarnationError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.stack.components.postgres_server import SUPERUSER
 from cdc_assets.stack.loopback import HOST
 from cdc_assets_tests.support.lake.lake import values
@@ -154,7 +154,7 @@ def restored_data_directory(chain: OwnChain, tmp_path: Path) -> None:
     assert found.facts.wal > found.reached
     assert "the witness written at the last look" in found.verdict.reason
     platform, source = chain.small.platform, chain.small.source
-    with pytest.raises(IncarnationError, match=f"cdc repair source {source.name}"):
+    with pytest.raises(RefusalError, match=f"cdc repair source {source.name}"):
         apply_on_gap(Chain(platform, source), print)
     state = chain.live.connect.status(names.connector_name(source))
     assert state is not None

@@ -16,7 +16,7 @@ from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.lake.records import Sent, kafka, leaves_of
 from cdc_assets_tests.support.values.avro_events import COLUMNS, FIELDS, KEY, NEW, OLD, ROW, TEXTS, event
 from spark.bronze import append_job as bronze
-from spark.errors import SchemaRegistryError, SpecError
+from spark.errors import EndpointError, JobRefusedError
 from spark.events.avro_schemas import AvroSchema
 from spark.silver import fold_job as silver
 from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
@@ -139,9 +139,9 @@ def test_rows_and_events(session: SparkSession, kept: Registry) -> None:
 def test_a_registry_that_fails_stops_the_job(session: SparkSession, kept: Registry) -> None:
     records = [Sent(framed(1, OLD, event("d", None, None)), None)]
     kept.broken = True
-    with pytest.raises(SchemaRegistryError, match="/schemas/ids/1 answers 500"):
+    with pytest.raises(EndpointError, match="/schemas/ids/1 answers 500"):
         leaves_of(session, FORM, COLUMNS, ["id"], records, registry=kept.url)
-    with pytest.raises(SpecError, match="needs the address of a schema registry"):
+    with pytest.raises(JobRefusedError, match="needs the address of a schema registry"):
         leaves_of(session, FORM, COLUMNS, ["id"], records)
 
 

@@ -14,7 +14,7 @@ from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.lake.ledger_records import ledger_spec, told
 from cdc_assets_tests.support.lake.quarantined import HISTORY, NARROW, WIDE
-from spark.errors import CommitNotFoundError
+from spark.errors import CommitLeftOutError
 from spark.proof import ledger_job
 from spark.proof.ledger_folds import table_slice
 from spark.proof.ledger_job import count_slice
@@ -98,7 +98,7 @@ def test_killed_or_twice_at_once_counts_once(session: SparkSession, tmp_path: Pa
     assert part is not None
     news = count_slice(session, ledger, part, lambda: [])
     ledger_job.commit(session, ledger, stale, {"t": news})
-    with pytest.raises(CommitNotFoundError):
+    with pytest.raises(CommitLeftOutError):
         ledger_job.commit(session, ledger, stale, {"t": news})
     assert fates(ledger.path) == {"superseded": 2, "applied": 2, "ignored": 1}
 

@@ -15,10 +15,11 @@ from cdc_assets.cli.cdc_command import app
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.spark_sessions import SparkSessions
 from cdc_assets.reading.silver_now import CurrentTable, now, register, register_in_spark
-from cdc_assets.registry.errors import DatabaseError, LeftToSparkViewError
+from cdc_assets.registry.errors import DatabaseError
 from cdc_assets_tests.support.lake.declared_topic import SOURCE
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake
+from spark.errors import LeftToSparkError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,7 +124,7 @@ def test_what_is_not_there_is_told(world: World) -> None:
         CurrentTable(table.source, table.table, world.platform, {"id": None}).to_arrow()  # type: ignore[dict-item]
     world.write("t", 0)
     world.append()
-    with pytest.raises(LeftToSparkViewError, match="source/t: only Spark shows .* now: a record that is no c, u, d or r"):
+    with pytest.raises(LeftToSparkError, match="source/t: only Spark shows .* now: a record that is no c, u, d or r"):
         table.look()
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from cdc_assets.cli.cdc_command import app
 from cdc_assets.cli.stack_verbs import make_names_again
 from cdc_assets.registry.durable_file import replace_json
-from cdc_assets.registry.errors import LakeSqlError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets.stack.home import Home
 from cdc_assets_tests.support.lake.declared_topic import SOURCE
 from cdc_assets_tests.support.lake.events import event
@@ -175,7 +175,7 @@ def test_a_name_of_others_is_left_alone(lake: Lake, session: SparkSession) -> No
     session.sql("CREATE DATABASE silver_source")
     session.sql("CREATE VIEW silver_source.t AS SELECT 'theirs' AS whose")
     done = CliRunner().invoke(app, ["sql", "--register"])
-    assert isinstance(done.exception, LakeSqlError)
+    assert isinstance(done.exception, RefusalError)
     assert "not made for this lake: silver_source.t" in str(done.exception)
     assert session.table("silver_source.t").collect()[0][0] == "theirs"
     assert not session.catalog.databaseExists("bronze_source")

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_assets.cli.cdc_command import app
-from cdc_assets.registry.errors import LakeSqlError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets_tests.support.lake.declared_topic import SOURCE
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake
@@ -75,7 +75,7 @@ def test_both_engines_answer_the_same(lake: Lake, engine: tuple[str, ...]) -> No
 )
 def test_spark_only_reads(lake: Lake, statement: str, told: str) -> None:
     done = CliRunner().invoke(app, ["sql", "--spark", statement])
-    assert isinstance(done.exception, LakeSqlError), (done.output, done.exception)
+    assert isinstance(done.exception, RefusalError), (done.output, done.exception)
     assert told in str(done.exception)
 
 

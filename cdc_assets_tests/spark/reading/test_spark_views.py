@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import UNAVAILABLE_VALUE, Lake
-from spark.errors import NoViewError, UnsupportedEventError
+from spark.errors import JobRefusedError, TableStopError
 from spark.silver import current_view
 from spark.silver import fold_job as silver
 from spark.specs import Column, SilverSpec
@@ -112,13 +112,13 @@ def test_what_has_no_view_is_told(session: SparkSession, tmp_path: Path) -> None
     spec = lake.spec("t")
     lake.put("t", event(0, {"id": 1, "v": "a"}), event(1, None, op="t"))
     lake.append(lake.all_of("t"))
-    with pytest.raises(UnsupportedEventError, match="the source was truncated"):
+    with pytest.raises(TableStopError, match="the source was truncated"):
         current_view.rows_now(session, replace(spec, truncate="halt"))
-    with pytest.raises(NoViewError, match="its rows are known by all of their values"):
+    with pytest.raises(JobRefusedError, match="its rows are known by all of their values"):
         current_view.rows_now(session, replace(spec, keys=(), without_key="multiset"))
     session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     try:
-        with pytest.raises(NoViewError, match="set spark.sql.session.timeZone=UTC"):
+        with pytest.raises(JobRefusedError, match="set spark.sql.session.timeZone=UTC"):
             current_view.rows_now(session, spec)
     finally:
         session.conf.set("spark.sql.session.timeZone", "UTC")

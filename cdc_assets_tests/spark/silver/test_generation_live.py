@@ -16,12 +16,12 @@ from cdc_assets.cli.cdc_command import app
 from cdc_assets.defs.lake_assets import build_silver_assets
 from cdc_assets.defs.schema_and_fresh_checks import schema_result
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import TableFailuresError
+from cdc_assets.registry.errors import FailuresError
 from cdc_assets.registry.table_declaration import SchemaChanges
 from cdc_assets_tests.support.lake.lake import rows, values
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
-from spark.errors import SchemaMismatchError
+from spark.errors import TableStopError
 from spark.silver.column_ledger import ColumnLedger
 from spark.silver.table_generation import renew_generation
 from spark.specs import Column, SilverSpec
@@ -46,7 +46,7 @@ def test_only_another_number_is_another_table() -> None:
     second, told = renew_generation(first, replace(spec, generation="8"), after="6")
     assert (second.renewed, [c.number for c in second.columns], [c.kind for c in told]) == ("6", [None, -1], ["drop_table"])
     assert renew_generation(first, replace(spec, generation="8", schema_changes={"drop_table": "ignore"}), after="6")[1] == []
-    with pytest.raises(SchemaMismatchError, match="number 7 there, now 8"):
+    with pytest.raises(TableStopError, match="number 7 there, now 8"):
         renew_generation(first, replace(spec, generation="8", schema_changes={"drop_table": "halt"}), after="6")
     assert ColumnLedger.from_text(second.to_text()) == second
 
@@ -87,7 +87,7 @@ def gone_for_good(chain: SmallChain) -> None:
     chain.advance(fold=False)
     tables = [chain.source.table("kept_again").model_copy(update={"schema_changes": SchemaChanges(drop_table="halt")})]
     halting = chain.source.model_copy(update={"tables": tuple(tables)})
-    with pytest.raises(TableFailuresError, match=r"source remade has no table public\.kept_again any more"):
+    with pytest.raises(FailuresError, match=r"source remade has no table public\.kept_again any more"):
         dg.materialize([build_silver_assets(halting)], resources={"platform": chain.platform})
     # Of one partition, however many rows were deleted.
     assert advance(chain)["cdc/positions_remembered"].value == 1

@@ -19,7 +19,7 @@ from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.lake.versions import COLUMNS, sent, whole
 from cdc_assets_tests.support.oracles.proven import proof_of, proven
-from spark.errors import NotComparableError
+from spark.errors import JobRefusedError
 from spark.proof import heal_from_bronze
 from spark.proof.history_proof import BRONZE, INTERVALS, SILVER, prove, why_not_folded
 from spark.silver import history_job as history
@@ -188,7 +188,7 @@ def test_what_bronze_cannot_prove_is_said_and_left_alone(session: SparkSession, 
     found = prove(session, replace(proof, again=replace(proof.again, bronze_version=newest)))
     assert found.not_folded == "bronze lacks 3 of the 60 records that the history was made of"
     assert [(d.key, d.kinds, d.columns) for d in found.damages] == [("5;", ("differs from silver's row",), ("v",))]
-    with pytest.raises(NotComparableError, match="bronze lacks 3 of the 60"):
+    with pytest.raises(JobRefusedError, match="bronze lacks 3 of the 60"):
         heal_from_bronze.mend_history(session, replace(proof.again, bronze_version=newest))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, rows
-from spark.errors import KeyDefinitionError
+from spark.errors import RebuildNeededError
 from spark.specs import Column
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def test_another_key_stops_the_table(session: SparkSession, tmp_path: Path) -> N
     before = rows(spec.path)
     lake.put("t", event(1, {"id": 1, "part": 2}))
     lake.append(lake.all_of("t"))
-    with pytest.raises(KeyDefinitionError, match=r"its key was \(id\) and is \(id, part\) now.*keys: \[id\]"):
+    with pytest.raises(RebuildNeededError, match=r"its key was \(id\) and is \(id, part\) now.*keys: \[id\]"):
         lake.fold(replace(spec, keys=("id", "part")))
     assert rows(spec.path) == before
     lake.fold(spec)

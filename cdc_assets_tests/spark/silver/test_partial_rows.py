@@ -88,10 +88,10 @@ def test_as_one_rule_after_the_other(session: SparkSession, tmp_path: Path, null
 
 
 def test_as_a_spec(tmp_path: Path) -> None:
-    from spark.errors import SpecError
+    from spark.errors import JobRefusedError
     from spark.specs import SilverSpec
 
     spec = SilverSpec("s", "t", "b", "p", COLUMNS, ("id",), ignore_null_updates=("a",), columns_to_update="said")
     assert SilverSpec.from_json(spec.to_json()) == spec
-    with pytest.raises(SpecError, match=r"columns of parts \['z'\]"):
+    with pytest.raises(JobRefusedError, match=r"columns of parts \['z'\]"):
         replace(spec, ignore_null_updates=("z",))

@@ -15,7 +15,7 @@ from cdc_assets.chain.new_epoch import open_epoch
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import IncarnationError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets_tests.support.lake.lake import values
 from cdc_assets_tests.support.live.clusters import until
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
@@ -55,7 +55,7 @@ def test_read_again_in_a_new_epoch(mariadb: LiveMariaDb, remote: str, session: S
         (finding,) = [f for f in preflight(Chain(there, source)).failures if f.check == "incarnation"]
         assert finding.mend == "cdc repair source mariapurged"
         assert "what was committed between them was purged" in finding.message
-        with pytest.raises(IncarnationError, match="cdc repair source mariapurged"):
+        with pytest.raises(RefusalError, match="cdc repair source mariapurged"):
             refuse_other(Chain(platform, source))
         stopped = own.connect.status(name)
         assert stopped is not None

@@ -12,7 +12,7 @@ import pytest
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from cdc_assets_tests.support.lake.quarantined import HISTORY, NARROW, WIDE, by_id, held
-from spark.errors import QuarantineFullError
+from spark.errors import TableStopError
 from spark.silver import spark_merge
 from spark.silver.quarantine_redrive import Choice, drop, drop_runs, redrive
 from spark.specs import Column
@@ -98,7 +98,7 @@ def test_the_limit_stops_the_table(session: SparkSession, tmp_path: Path) -> Non
     lake.put("t", *HISTORY[:3])
     lake.append(lake.all_of("t"))
     spec = replace(lake.spec("t", NARROW), quarantine_limit=1)
-    with pytest.raises(QuarantineFullError, match=r"table t: 2 records in quarantine, its limit is 1; the first is .* offset 0"):
+    with pytest.raises(TableStopError, match=r"table t: 2 records in quarantine, its limit is 1; the first is .* offset 0"):
         lake.fold(spec)
     assert not Path(spec.path, "_delta_log").exists()
     lake.fold(replace(spec, quarantine_limit=2))

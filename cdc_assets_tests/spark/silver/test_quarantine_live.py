@@ -21,7 +21,7 @@ from cdc_assets.defs.check_specs import QUARANTINE_EMPTY
 from cdc_assets.defs.lake_assets import build_silver_assets
 from cdc_assets.defs.volumetry_checks import quarantine_check
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import TableFailuresError
+from cdc_assets.registry.errors import FailuresError
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.lake.lake import rows
 from cdc_assets_tests.support.live.live_source import LiveSource
@@ -170,7 +170,7 @@ def halted(held: Held, head: int) -> None:
     held.declare(quarantine={"max_records": 2})
     poison(held.chain, 2)
     run(held.chain.live, "UPDATE tight SET note = 'c' WHERE id = 2")
-    with pytest.raises(TableFailuresError, match="3 records in quarantine, its limit is 2; .*cdc quarantine list"):
+    with pytest.raises(FailuresError, match="3 records in quarantine, its limit is 2; .*cdc quarantine list"):
         held.materialize()
     assert held.in_silver()[2] == (5, "a")
     assert held.cdc("drop", TABLE, "--class", "envelope", "--dry-run")["dropped"] == 0

@@ -17,7 +17,7 @@ from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import rows, values
 from cdc_assets_tests.support.lake.replayed import ReplayedTable
 from cdc_assets_tests.support.lake.versions import COLUMNS, place, sent
-from spark.errors import RowChoiceError, SpecError
+from spark.errors import JobRefusedError, RebuildNeededError
 from spark.silver.typed_changes import condition_values, outside_in_arrow
 from spark.specs import Column, RowCondition, SilverSpec
 
@@ -142,7 +142,7 @@ def test_other_rows_are_another_table(session: SparkSession, tmp_path: Path) -> 
     table.spec = replace(table.spec, where=(RowCondition("v", ("US",)),))
     table.send(sent(2, 2, 3, "US", "b", "c"), fold=False)
     for table.lake.by_task in (True, False):
-        with pytest.raises(RowChoiceError, match=r"holds v in \(EU, Å , NULL\), and where says v in \(US\) now"):
+        with pytest.raises(RebuildNeededError, match=r"holds v in \(EU, Å , NULL\), and where says v in \(US\) now"):
             table.fold()
     assert in_silver(table) == {2: ("EU", "a")}
     table.replay()
@@ -166,7 +166,7 @@ def test_a_column_that_has_changed_its_type_is_asked_again_by_a_replay_alone(ses
     table.spec = replace(table.spec, columns=(COLUMNS[0], Column("v", "integer"), COLUMNS[2]))
     table.send(sent(2, 2, 3, "7", "b", "c"), fold=False)
     for _ in range(2):
-        with pytest.raises(RowChoiceError, match="where asks for v, which the source has changed since.*cdc replay source t"):
+        with pytest.raises(RebuildNeededError, match="where asks for v, which the source has changed since.*cdc replay source t"):
             table.fold()
     assert in_silver(table) == {}
     table.replay()
@@ -196,7 +196,7 @@ def test_values_are_those_that_the_lake_holds(column: Column, given: tuple[str |
     [("integer", "seven"), ("boolean", "1"), ("date", "31.1."), ("double precision", "1.5"), ("bytea", "a")],
 )
 def test_values_of_other_types_are_refused(source_type: str, value: str) -> None:
-    with pytest.raises(SpecError, match=f"where: column 'a' of type {source_type}"):
+    with pytest.raises(JobRefusedError, match=f"where: column 'a' of type {source_type}"):
         condition_values(RowCondition("a", (value,)), Column("a", source_type))
 
 
@@ -230,7 +230,7 @@ def test_types_of_values_in_arrow() -> None:
 )
 def test_what_does_not_go_together(more: dict[str, Any], told: str) -> None:
     given = {"keys": ("id",), "where": IN_EUROPE, **more}
-    with pytest.raises(SpecError, match=told):
+    with pytest.raises(JobRefusedError, match=told):
         SilverSpec("s", "t", "-", "-", COLUMNS, **given)
 
 

@@ -17,7 +17,7 @@ from cdc_assets.registry.table_declaration import Table
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.oracles.proven import proven
-from spark.errors import SchemaMismatchError
+from spark.errors import TableStopError
 from spark.silver import history_job as history
 from spark.silver.column_ledger import PROPERTY, ColumnLedger, diff
 from spark.specs import Column
@@ -217,7 +217,7 @@ def test_widening_in_place_rewrites_nothing(session: SparkSession, tmp_path: Pat
     # As a table from before there were ledgers.
     session.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('{PROPERTY}')").collect()
     before = {f.name for f in Path(path).glob("*.parquet")}
-    with pytest.raises(SchemaMismatchError, match="schema_changes.widen is halt"):
+    with pytest.raises(TableStopError, match="schema_changes.widen is halt"):
         lake.fold(replace(lake.spec("t", wide), schema_changes={"widen": "halt"}))
     lake.put("t", event(1, {"id": 3_000_000_000, "v": 4_000_000_000}))
     lake.append(lake.all_of("t"))

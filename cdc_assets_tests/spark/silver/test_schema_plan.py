@@ -9,7 +9,7 @@ import pytest
 
 from cdc_assets.registry import table_declaration as declaration
 from cdc_assets.registry.record_forms import ValueForms
-from spark.errors import SchemaMismatchError, SpecError
+from spark.errors import JobRefusedError, TableStopError
 from spark.silver.column_ledger import ColumnLedger, Entry, diff
 from spark.silver.schema_difference import CHOICES, SchemaChangePolicy, SchemaPlan, plan
 from spark.specs import Column, SilverSpec
@@ -126,7 +126,7 @@ def test_a_side_column_per_type() -> None:
     assert not planned((ID, replace(V, source_type="integer"), N), known=tuple(one.columns)).changes
     two = plan(one.columns, SilverSpec("s", "t", "b", "p", (ID, replace(V, source_type="boolean"), N), ("id",)), after="0011")
     assert sorted(names(two.columns)) == ["id", "n", "v", "v__boolean", "v__int"]
-    with pytest.raises(SchemaMismatchError, match="key column 'id'"):
+    with pytest.raises(TableStopError, match="key column 'id'"):
         planned((replace(ID, source_type="uuid"), V, N))
 
 
@@ -144,14 +144,14 @@ def test_a_side_column_per_type() -> None:
 )
 def test_halt_names_the_change(kind: str, columns: tuple[Column, ...]) -> None:
     assert planned(columns).columns
-    with pytest.raises(SchemaMismatchError, match=rf"schema_changes.{kind} is halt"):
+    with pytest.raises(TableStopError, match=rf"schema_changes.{kind} is halt"):
         planned(columns, **{kind: "halt"})
 
 
 def test_a_policy_is_checked() -> None:
-    with pytest.raises(SpecError, match="drop 'evolve' is none of lenient, halt"):
+    with pytest.raises(JobRefusedError, match="drop 'evolve' is none of lenient, halt"):
         SchemaChangePolicy.of({"drop": "evolve"})
-    with pytest.raises(SpecError, match=r"unknown kinds \['dorp'\]"):
+    with pytest.raises(JobRefusedError, match=r"unknown kinds \['dorp'\]"):
         SchemaChangePolicy.of({"dorp": "halt"})
     assert all(getattr(SchemaChangePolicy(), kind) == choices[0] for kind, choices in CHOICES.items())
 
@@ -167,9 +167,9 @@ def test_the_registry_offers_the_same_modes() -> None:
     assert {name: get_args(field.annotation) for name, field in declared.items()} == dict(MODES)
     assert ValueForms().modes == ""
     assert Modes.parse(ValueForms(decimal="precise", hstore="map").modes) == Modes(decimal="precise", hstore="map")
-    with pytest.raises(SpecError, match="temporal=structured is not read"):
+    with pytest.raises(JobRefusedError, match="temporal=structured is not read"):
         Modes.parse("temporal=structured")
-    with pytest.raises(SchemaMismatchError, match="modes were ours and are decimal=precise now"):
+    with pytest.raises(TableStopError, match="modes were ours and are decimal=precise now"):
         planned((ID, replace(V, modes="decimal=precise"), N))
 
 

@@ -21,7 +21,7 @@ from cdc_assets_tests.support.lake.delta_reader import read
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
-from spark.errors import ForeignTableError
+from spark.errors import TableStopError
 from spark.silver import spark_merge
 from spark.specs import Column, SilverSpec
 from spark.table.commit_history import Commit
@@ -105,11 +105,11 @@ def test_a_table_of_somebody_else_is_left_as_it_is(session: SparkSession, tmp_pa
     for path in (spec.path, lake.bronze_path):
         write_deltalake(path, pa.table({"id": [7], "v": ["theirs"]}))
     lake.put("t", event(0, {"id": 1, "v": "a"}))
-    with pytest.raises(ForeignTableError, match=r"bronze/source is a Delta table without a commit of ours: it is left"):
+    with pytest.raises(TableStopError, match=r"bronze/source is a Delta table without a commit of ours: it is left"):
         lake.append(lake.all_of("t"))
     shutil.rmtree(lake.bronze_path)
     lake.append(lake.all_of("t"))
-    with pytest.raises(ForeignTableError, match="without a commit of ours"):
+    with pytest.raises(TableStopError, match="without a commit of ours"):
         lake.fold(spec)
     theirs = DeltaTable(spec.path)
     assert (theirs.version(), theirs.to_pyarrow_table().to_pylist()) == (0, [{"id": 7, "v": "theirs"}])

@@ -12,7 +12,7 @@ from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from cdc_assets_tests.support.oracles.proven import proven
-from spark.errors import UnsupportedEventError
+from spark.errors import TableStopError
 from spark.silver import history_job as history
 from spark.silver import keyed_batch
 
@@ -61,7 +61,7 @@ def test_other_modes(session: SparkSession, tmp_path: Path) -> None:
     lake = Lake(session, tmp_path)
     lake.put("t", *FIRST)
     lake.append(lake.all_of("t"))
-    with pytest.raises(UnsupportedEventError, match=r"table t: the source was truncated .* set truncate: apply, soft or ignore"):
+    with pytest.raises(TableStopError, match=r"table t: the source was truncated .* set truncate: apply, soft or ignore"):
         lake.fold(replace(lake.spec("t"), truncate="halt"))
     lake.fold(replace(lake.spec("t"), truncate="ignore"))
     assert sorted(row["id"] for row in values(lake.spec("t").path)) == [1, 3]

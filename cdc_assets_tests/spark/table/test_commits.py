@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark.errors import CommitMetadataError, HistoryTooShortError
+from spark.errors import HistoryTooShortError, TableStopError
 from spark.table.commit_metadata import (
     RESTORED,
     Committed,
@@ -172,5 +172,5 @@ def test_a_restore_takes_back_what_was_said_after() -> None:
         {"version": 3, "operation": "WRITE", "userMetadata": "three"},
     ]
     assert [(v, m) for v, m in surviving(log) if m] == [(3, "three"), (2, RESTORED), (0, "zero")]
-    with pytest.raises(CommitMetadataError, match="point in time"):
+    with pytest.raises(TableStopError, match="point in time"):
         surviving([{"version": 9, "operation": "RESTORE", "operationParameters": {"timestamp": "2026-01-01"}}])

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark.errors import LakePlaceError, LakeStoreError
+from spark.errors import EndpointError, JobRefusedError
 from spark.table import buckets
 from spark.table.lake_location import StorePlace, is_local, is_object, store_place
 from spark.table.table_folder import open_folder
@@ -93,7 +93,7 @@ def test_a_store_that_refuses_is_no_empty_folder(s3_lake: str, monkeypatch: pyte
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
     folder = open_folder(f"{s3_lake}/t")
     for ask in (lambda: folder.names("log"), lambda: folder.read("a"), lambda: folder.put_if_absent("a", b"")):
-        with pytest.raises(LakeStoreError, match=r"s3a://cdc-backup/.*SignatureDoesNotMatch"):
+        with pytest.raises(EndpointError, match=r"s3a://cdc-backup/.*SignatureDoesNotMatch"):
             ask()
 
 
@@ -102,7 +102,7 @@ def test_a_store_that_refuses_is_no_empty_folder(s3_lake: str, monkeypatch: pyte
 def test_a_bucket_that_is_not_there_is_no_empty_folder(request: pytest.FixtureRequest, kind: str) -> None:
     folder = open_folder(str(request.getfixturevalue(f"{kind}_lake")).replace("cdc-backup", "no-such-bucket"))
     for ask in (lambda: folder.names("log"), folder.now, lambda: folder.has_files("a"), lambda: folder.put_if_absent("a", b"")):
-        with pytest.raises(LakeStoreError, match="no-such-bucket"):
+        with pytest.raises(EndpointError, match="no-such-bucket"):
             ask()
 
 
@@ -111,7 +111,7 @@ def test_without_a_login_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/no/such/file.json")
     folder = open_folder("gs://cdc-no-such-bucket/lake")
     for ask in (lambda: folder.names("log"), lambda: folder.read("a"), lambda: folder.put_if_absent("a", b"")):
-        with pytest.raises(LakeStoreError, match=r"no/such/file.json was not found.*GOOGLE_APPLICATION_CREDENTIALS"):
+        with pytest.raises(EndpointError, match=r"no/such/file.json was not found.*GOOGLE_APPLICATION_CREDENTIALS"):
             ask()
 
 
@@ -120,7 +120,7 @@ def test_a_store_that_nobody_answers_for(gcs_lake: str, monkeypatch: pytest.Monk
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
     folder = open_folder(f"{gcs_lake}/t")
     for ask in (lambda: folder.names("log"), lambda: folder.read("a"), lambda: folder.put_if_absent("a", b""), folder.now):
-        with pytest.raises(LakeStoreError, match="gs://cdc-backup/.*"):
+        with pytest.raises(EndpointError, match="gs://cdc-backup/.*"):
             ask()
 
 
@@ -153,5 +153,5 @@ def test_a_place_in_a_store(path: str, found: StorePlace) -> None:
     ],
 )
 def test_what_is_no_place_for_a_lake(path: str, said: str) -> None:
-    with pytest.raises(LakePlaceError, match=said):
+    with pytest.raises(JobRefusedError, match=said):
         store_place(path)

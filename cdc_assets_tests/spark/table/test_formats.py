@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark.errors import CommitMetadataError, LeaseHeldError
+from spark.errors import TableHeldError, TableStopError
 from spark.proof.ledger_contract import fold_ledger, ledger_metadata
 from spark.silver.column_ledger import ColumnLedger
 from spark.table.commit_metadata import Committed, Folded, bronze_metadata, fold, fold_silver, silver_metadata
@@ -32,7 +32,7 @@ def test_another_number_is_refused(what: str) -> None:
     text, read = WRITTEN[what]
     document = json.loads(text)
     assert document["cdc_assets"] == 1
-    with pytest.raises(CommitMetadataError, match=re.escape(f"{what} {TEXT}")):
+    with pytest.raises(TableStopError, match=re.escape(f"{what} {TEXT}")):
         read(json.dumps({**document, "cdc_assets": 2}))
 
 
@@ -43,5 +43,5 @@ def test_nobody_writes_under_a_lease_of_another_format(object_lake: str) -> None
     folder = open_folder(path)
     [newest] = folder.names(FOLDER)
     folder.put(f"{FOLDER}/{newest}", folder.read(f"{FOLDER}/{newest}").replace(b'"cdc_assets": 1', b'"cdc_assets": 2'))
-    with pytest.raises(LeaseHeldError, match=re.escape(f"{path}/{FOLDER}/{newest} is a lease {TEXT}")):
+    with pytest.raises(TableHeldError, match=re.escape(f"{path}/{FOLDER}/{newest} is a lease {TEXT}")):
         take(path, TASK, seconds=0)

@@ -12,8 +12,10 @@ from pyspark.errors.exceptions.connect import AnalysisException, SparkConnectGrp
 
 from cdc_assets.clients.spark_sessions import SparkSessions
 from cdc_assets.registry.errors import SparkRunError
-from spark.errors import CommitLeftOutError, NotPlainError, RangeLostError, RowMissingError
+from spark.errors import CommitLeftOutError, JobRefusedError, StatementStopError
 from spark.events.kafka_source import losses_named
+from spark.silver.keyed_batch import NOT_PLAIN
+from spark.silver.spark_merge import NO_ROW
 from spark.specs import TopicRange
 from spark.table import spark_failures, spark_session
 from spark.table.spark_failures import ATTEMPTS, is_lost_session, is_lost_work, restartable, run_again, translate_stops
@@ -99,7 +101,7 @@ def test_a_lost_executor_is_no_lost_record() -> None:
     text = STAGE + "ExecutorLostFailure (executor 3 exited) Partition 0 of the RDD was lost"
     with pytest.raises(SparkException), losses_named([topic]):
         raise SparkException(text)
-    with pytest.raises(RangeLostError), losses_named([topic]):
+    with pytest.raises(JobRefusedError), losses_named([topic]):
         raise SparkException("Partition core.t-0 was lost: Cannot fetch offset 3")
 
 
@@ -137,10 +139,10 @@ def test_a_lost_session_is_opened_again(name: str, monkeypatch: pytest.MonkeyPat
 
 def test_a_statement_that_ends_itself_is_told_by_its_type() -> None:
     """A stage's failure names the mark in its text alone; what else fails stays Spark's own."""
-    stage = SparkException(STAGE + f"(TID 12): SparkRuntimeException: [USER_RAISED_EXCEPTION] {RowMissingError.mark}")
-    with pytest.raises(RowMissingError) as met, translate_stops(NotPlainError, RowMissingError):
+    stage = SparkException(STAGE + f"(TID 12): SparkRuntimeException: [USER_RAISED_EXCEPTION] {NO_ROW}")
+    with pytest.raises(StatementStopError) as met, translate_stops(NOT_PLAIN, NO_ROW):
         raise stage
     assert met.value.__cause__ is stage
-    with pytest.raises(SparkException) as passed, translate_stops(NotPlainError):
+    with pytest.raises(SparkException) as passed, translate_stops(NOT_PLAIN):
         raise stage
     assert passed.value is stage

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import pytest
 
-from spark.errors import CommitUncertainError, LeaseHeldError, LeaseLostError, LeftToSparkError
+from spark.errors import CommitUncertainError, LeftToSparkError, TableHeldError
 from spark.silver import quarantine_redrive
 from spark.specs import Column, SilverSpec
 from spark.table import write_lease
@@ -55,7 +55,7 @@ def test_one_writes_at_a_time(object_lake: str) -> None:
 def test_who_comes_second_is_told_who_writes(object_lake: str) -> None:
     path = f"{object_lake}/t"
     with hold(path, SPARK, seconds=0):
-        with pytest.raises(LeaseHeldError, match=r"is being written by spark \("):
+        with pytest.raises(TableHeldError, match=r"is being written by spark \("):
             take(path, SPARK, seconds=0.3)
         with pytest.raises(LeftToSparkError, match="is being written by spark"), delta_lease.lend_to_task(path, seconds=0):
             pass
@@ -68,7 +68,7 @@ def test_records_are_not_given_up_while_somebody_folds_their_table(object_lake: 
     monkeypatch.setattr(delta_lease, "_SPARK_WAITS", 0.3)
     silver = f"{object_lake}/silver/shop/orders"
     spec = SilverSpec("shop", "orders", f"{object_lake}/bronze/shop", silver, (Column("id", "integer", False),), ("id",))
-    with hold(silver, TASK, seconds=0), pytest.raises(LeaseHeldError, match="is being written by task"):
+    with hold(silver, TASK, seconds=0), pytest.raises(TableHeldError, match="is being written by task"):
         quarantine_redrive.drop(None, spec, quarantine_redrive.Choice())  # type: ignore[arg-type]
 
 
@@ -77,7 +77,7 @@ def test_what_a_killed_writer_leaves_ends_by_itself(object_lake: str, kind: str,
     path = f"{object_lake}/t"
     killed = subprocess.run([sys.executable, "-c", KILLED, path, kind], capture_output=True, text=True, check=False, timeout=60)
     assert (killed.stdout, killed.returncode) == ("held\n", -9)
-    with pytest.raises(LeaseHeldError):
+    with pytest.raises(TableHeldError, match="is being written by"):
         take(path, TASK, seconds=0.3)
     monkeypatch.setattr(write_lease, "TWO_MINUTES", 1.0)
     with hold(path, TASK, seconds=10):
@@ -88,7 +88,7 @@ def test_it_is_renewed_for_as_long_as_it_is_held(object_lake: str, monkeypatch: 
     monkeypatch.setattr(write_lease, "RENEW_SECONDS", 0.2)
     monkeypatch.setattr(write_lease, "TWO_MINUTES", 2.0)
     path = f"{object_lake}/t"
-    with hold(path, SPARK, seconds=0), pytest.raises(LeaseHeldError):
+    with hold(path, SPARK, seconds=0), pytest.raises(TableHeldError, match="is being written by"):
         take(path, TASK, seconds=4)
 
 
@@ -119,7 +119,7 @@ def test_a_writer_that_slept_too_long_commits_nothing(object_lake: str, monkeypa
     with hold(path, TASK, seconds=0):
         time.sleep(2.5)
         other = take(path, TASK, seconds=10)
-        with pytest.raises(LeaseLostError, match="another writer took the table"):
+        with pytest.raises(TableHeldError, match="another writer took the table"):
             put_commit(path, 0, [{"commitInfo": {}}])
     assert open_folder(path).names("_delta_log") == []
     other.refuse_lost()
@@ -128,7 +128,7 @@ def test_a_writer_that_slept_too_long_commits_nothing(object_lake: str, monkeypa
 def test_spark_says_that_it_was_overtaken(object_lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"{object_lake}/t"
     monkeypatch.setattr(write_lease, "TWO_MINUTES", 1.0)
-    with pytest.raises(LeaseLostError, match="cdc reconcile"), hold(path, SPARK, seconds=0):
+    with pytest.raises(TableHeldError, match="cdc reconcile"), hold(path, SPARK, seconds=0):
         _sleep_and_be_overtaken(path)
 
 
@@ -170,5 +170,5 @@ def test_an_error_leaves_the_claim_where_a_write_may_still_come(
         with hold(path, TASK, seconds=0):
             pass
     else:
-        with pytest.raises(LeaseHeldError):
+        with pytest.raises(TableHeldError, match="is being written by"):
             take(path, TASK, seconds=0.3)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from cdc_assets.cli.cdc_command import app
 from cdc_assets.reading.notebook_frames import ask, rows_of
-from cdc_assets.registry.errors import LakeSqlError
+from cdc_assets.registry.errors import RefusalError
 from cdc_assets_tests.support.lake.delta_shop import SHOP
 from spark.table.commit_writer import create_table
 from spark.table.data_files import write_file
@@ -55,5 +55,5 @@ def test_a_version_is_read_as_it_was(lake: str) -> None:
 def test_what_is_not_there_is_told(lake: str) -> None:
     assert ask()["table"].tolist() == ["silver.shop.orders"]
     for name in ("silver.shop.order", "bronze.shop"):
-        with pytest.raises(LakeSqlError, match="nothing of it is in the lake yet"):
+        with pytest.raises(RefusalError, match="nothing of it is in the lake yet"):
             ask(f"FROM {name}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark.errors import SpecError
+from spark.errors import JobRefusedError
 from spark.upkeep.declared_windows import Measure, WindowedSpec
 
 GOOD: dict[str, Any] = {
@@ -21,7 +21,7 @@ def test_it_travels_as_json() -> None:
     assert (spec.keys, spec.read) == (("city", "window_start"), ("city", "at"))
     assert WindowedSpec(**{**GOOD, "silver_limit": 7}).digest == spec.digest
     assert WindowedSpec(**{**GOOD, "delay": 7}).digest != spec.digest
-    with pytest.raises(SpecError):
+    with pytest.raises(JobRefusedError, match="WindowedSpec"):
         WindowedSpec.from_json("{}")
 
 
@@ -37,12 +37,12 @@ def test_it_travels_as_json() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(more: dict[str, Any], told: str) -> None:
-    with pytest.raises(SpecError, match=told):
+    with pytest.raises(JobRefusedError, match=told):
         WindowedSpec(**{**GOOD, **more})
 
 
 def test_a_measure_has_a_function_and_a_column() -> None:
-    with pytest.raises(SpecError, match="'median' is none of count, sum, min, max, distinct"):
+    with pytest.raises(JobRefusedError, match="'median' is none of count, sum, min, max, distinct"):
         Measure("m", "median", "x")
-    with pytest.raises(SpecError, match="sum needs a column"):
+    with pytest.raises(JobRefusedError, match="sum needs a column"):
         Measure("m", "sum")

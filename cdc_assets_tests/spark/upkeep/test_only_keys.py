@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from cdc_assets_tests.support.lake.lake import Lake
-from spark.errors import ReplayError
+from spark.errors import JobRefusedError
 from spark.specs import Column, SilverSpec
 from spark.upkeep.chosen_keys import check_wanted, keep_only
 from spark.upkeep.replay_spec import WantedKeys
@@ -108,7 +108,7 @@ def test_a_refusal_says_what_is_wrong(
     session: SparkSession, tmp_path: Path, keys: tuple[str, ...], wanted: WantedKeys, message: str
 ) -> None:
     asked = replace(Lake(session, tmp_path).spec("t", COLUMNS, keys), path=str(tmp_path / "none"))
-    with pytest.raises(ReplayError) as raised:
+    with pytest.raises(JobRefusedError) as raised:
         check_wanted(session, asked, wanted)
     assert message in str(raised.value)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark.errors import ReplayError
+from spark.errors import JobRefusedError
 from spark.upkeep.chosen_keys import parse_key
 from spark.upkeep.content_swap import _common_folder, join_protocols
 from spark.upkeep.replay_spec import WantedKeys, parse_bound
@@ -27,7 +27,7 @@ def test_keys(text: str, names: list[str], values: list[str | None]) -> None:
 
 @pytest.mark.parametrize("text", ["42", "[1, 2]", '{"a": 1}', '{"a": 1, "b": 2, "c": 3}', "{"])
 def test_what_is_no_key(text: str) -> None:
-    with pytest.raises(ReplayError, match='write {"a": …, "b": …}'):
+    with pytest.raises(JobRefusedError, match='write {"a": …, "b": …}'):
         parse_key(text, ["a", "b"])
 
 
@@ -46,7 +46,7 @@ def test_bounds(text: str, names: list[str], values: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["42", "[1]", "{}", '{"b": 1}', '{"a": null}', '{"a": 1, "c": 3}', "{"])
 def test_what_is_no_bound(text: str) -> None:
-    with pytest.raises(ReplayError, match='is no bound of a key: write {"a": …, "b": …}, without NULL; the last columns may'):
+    with pytest.raises(JobRefusedError, match='is no bound of a key: write {"a": …, "b": …}, without NULL; the last columns may'):
         parse_bound(text, ["a", "b"])
 
 

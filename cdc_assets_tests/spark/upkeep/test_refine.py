@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from cdc_assets_tests.spark.upkeep.windowed_history import COLUMNS, History, by_panes, in_table, windows_of
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import Lake, rows
-from spark.errors import SpecError
+from spark.errors import JobRefusedError
 from spark.specs import Column, SilverSpec
 from spark.table.identifiers import table_at
 from spark.upkeep import window_refinement
@@ -152,7 +152,7 @@ def test_another_silver_or_declaration_begins_anew(readings: Readings) -> None:
     readings.send(75)
     told = window_refinement.refine_windows(readings.session, longer)
     assert (told.detail["computed_whole"], readings.results()) == (1, {0: (3, False)})
-    with pytest.raises(SpecError, match=r"silver has no column gone; it has id, at, f"):
+    with pytest.raises(JobRefusedError, match=r"silver has no column gone; it has id, at, f"):
         window_refinement.refine_windows(readings.session, replace(longer, event_time="gone"))
 
 

@@ -20,7 +20,7 @@ from cdc_assets_tests.support.lake.lake import rows, values
 from cdc_assets_tests.support.lake.quarantined import HISTORY, NARROW, WIDE, by_id, held
 from cdc_assets_tests.support.lake.replayed import ReplayedTable, Rows, told
 from cdc_assets_tests.support.lake.versions import sent
-from spark.errors import KeyDefinitionError, ReplayError
+from spark.errors import JobRefusedError, RebuildNeededError
 from spark.silver import quarantine_redrive, quarantine_table
 from spark.specs import Column
 from spark.upkeep import replay_job
@@ -76,7 +76,7 @@ def test_what_was_broken_is_shown_mended_and_taken_back(session: SparkSession, t
     # What came behind it is folded by the next run, upon what was there before.
     assert None not in table.fold()
     assert {row["id"] for row in rows(table.spec.path)} == {3, 4, 5, 7, 9}
-    with pytest.raises(ReplayError, match="no replay that is still to be undone"):
+    with pytest.raises(JobRefusedError, match="no replay that is still to be undone"):
         table.undo()
 
 
@@ -118,9 +118,9 @@ def test_another_key_is_offered_and_goes_through(session: SparkSession, tmp_path
     assert values(table.spec.path) == [{"id": 1, "part": 2, "v": "v2"}]
     table.spec = replace(table.spec, keys=("id", "part"))
     table.send(event(3, {"id": 1, "part": 0, "v": "new"}, op="u"), fold=False)
-    with pytest.raises(KeyDefinitionError, match="cdc replay source t"):
+    with pytest.raises(RebuildNeededError, match="cdc replay source t"):
         table.fold()
-    with pytest.raises(ReplayError, match=r"key: \(id\) -> \(id, part\).*whole table"):
+    with pytest.raises(JobRefusedError, match=r"key: \(id\) -> \(id, part\).*whole table"):
         table.replay(keys=('{"id": 1, "part": 0}',))
     prepared, _ = table.replay()
     assert prepared.rules == tuple(f"{layer}: key: (id) -> (id, part)" for layer in ("silver", "history"))
@@ -129,7 +129,7 @@ def test_another_key_is_offered_and_goes_through(session: SparkSession, tmp_path
     assert len(rows(table.paths["history"])) == 4
     # Back to the former key, under which the same runs go on.
     table.undo()
-    with pytest.raises(KeyDefinitionError):
+    with pytest.raises(RebuildNeededError, match="its key was"):
         table.fold()
     table.spec = replace(table.spec, keys=("id",))
     table.fold()
@@ -285,9 +285,9 @@ def test_rows_of_keys_and_of_a_time(session: SparkSession, tmp_path: Path) -> No
     table.undo()
     assert table.told() == broken
     for text, why in (("x", "no value of its key column 'id'"), ('{"v": 1}', 'write {"id": …}')):
-        with pytest.raises(ReplayError, match=why):
+        with pytest.raises(JobRefusedError, match=why):
             table.compare(keys=(text,))
-    with pytest.raises(ReplayError, match="no time with a zone"):
+    with pytest.raises(JobRefusedError, match="no time with a zone"):
         table.compare(since="yesterday")
     # All events carry one microsecond after 1970.
     assert table.compare(since="1970-01-01T00:00:01Z").chosen == 0
@@ -319,7 +319,7 @@ def test_rows_without_a_key(session: SparkSession, tmp_path: Path) -> None:
     right = table.told()
     DeltaTable(table.spec.path).delete("v = 'v3'")
     write_deltalake(table.spec.path, DeltaTable(table.spec.path).to_pyarrow_table().slice(0, 1), mode="append")
-    with pytest.raises(ReplayError, match="has no key"):
+    with pytest.raises(JobRefusedError, match="has no key"):
         table.compare(keys=("1",))
     prepared, _ = table.replay()
     assert prepared.differences["silver"].rows == {"added": 1, "changed": 0, "gone": 1, "moved": 0}
@@ -332,7 +332,7 @@ def test_bronze_that_has_lost_records_is_told(session: SparkSession, tmp_path: P
     table.send(*FIRST)
     DeltaTable(table.lake.bronze_path).delete("offset < 3")
     before = table.told()
-    with pytest.raises(ReplayError, match="lacks 3 of the 12 records"):
+    with pytest.raises(JobRefusedError, match="lacks 3 of the 12 records"):
         table.replay()
     assert table.told() == before
 

@@ -17,7 +17,7 @@ from cdc_assets.defs.lake_assets import build_silver_assets
 from cdc_assets.proof import caught_up
 from cdc_assets.proof.caught_up import Awaited, wait_caught_up
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import TableFailuresError
+from cdc_assets.registry.errors import FailuresError
 from cdc_assets_tests.support.declared import declare
 from cdc_assets_tests.support.lake.declared_table import WIDE, DeclaredTable
 from cdc_assets_tests.support.lake.declared_topic import SOURCE
@@ -83,7 +83,7 @@ def test_it_is_red_at_once_and_goes_on_behind_the_replay(
     offsets = {names.lake_topic(table.source, table.source.tables[0]): {0: 3}}
     monkeypatch.setattr(caught_up, "carry_or_tell", lambda *_, **__: LogPosition("m", "p", offsets))
     said: list[str] = []
-    with pytest.raises(TableFailuresError, match=COMMAND):
+    with pytest.raises(FailuresError, match=COMMAND):
         wait(table, said)
     assert [COMMAND in line for line in said] == [True]
 

@@ -11,7 +11,7 @@ import pytest
 
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.lake import Lake, rows
-from spark.errors import SpecError
+from spark.errors import JobRefusedError
 from spark.specs import Column
 from spark.upkeep import window_refinement
 from spark.upkeep.declared_windows import Measure, WindowedSpec
@@ -73,5 +73,5 @@ def test_figures_are_those_of_the_columns(session: SparkSession, tmp_path: Path)
 
 def test_a_measure_has_no_name_of_ours() -> None:
     said = {"source": "s", "table": "t", "name": "w", "silver_path": "-", "path": "-", "panes_path": "-", "event_time": "at"}
-    with pytest.raises(SpecError, match="the name _cdc_gone is a window's own"):
+    with pytest.raises(JobRefusedError, match="the name _cdc_gone is a window's own"):
         WindowedSpec(**said, size=60, every=60, measures=(Measure("_cdc_gone", "count"),))

@@ -19,7 +19,7 @@ from cdc_assets_tests.support.oracles.mariadb_oracle import same, truth
 from cdc_assets_tests.support.values.captured import STREAMED, CapturedValues
 from cdc_assets_tests.support.values.conversions import converted_leaves
 from cdc_assets_tests.support.values.mariadb_values import EXACT, LENIENT, LIMITS, LOST, MODES, UNFIT, ZEROS
-from spark.errors import ColumnTypeError
+from spark.errors import JobRefusedError
 from spark.specs import Column
 from spark.values.handling_modes import Modes
 from spark.values.lake_types import lake_type
@@ -109,7 +109,7 @@ def test_no_unfit_value_converts(captured: Captured, session: SparkSession) -> N
 
 def test_what_is_lost_is_refused(captured: Captured) -> None:
     for column in captured.columns("lost")[1:]:
-        with pytest.raises(ColumnTypeError, match=rf"column '{column.name}' has type .*Debezium (loses|streams)"):
+        with pytest.raises(JobRefusedError, match=rf"column '{column.name}' has type .*Debezium (loses|streams)"):
             lake_type(column)
     sent, texts = list(captured.sent("lost")), captured.texts["lost"]
     exact = {number: str(leaf) == texts[number % STREAMED][1] for number, _, leaf in sent}
@@ -157,7 +157,7 @@ def test_other_modes_are_exact_or_refused(captured: Captured, session: SparkSess
         try:
             lake_type(read)
             readable[column.name] = read
-        except ColumnTypeError:
+        except JobRefusedError:
             refused.add(column.source_type)
     sent = [row for row in other.sent("exact") if row[1] in readable]
     converted = converted_leaves(session, readable, sent)

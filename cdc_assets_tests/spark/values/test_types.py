@@ -12,7 +12,7 @@ from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from cdc_assets_tests.support.values.debezium_forms import REFUSED, SENT, typed
-from spark.errors import ColumnTypeError
+from spark.errors import JobRefusedError
 from spark.specs import META, Column
 from spark.values.lake_types import lake_type
 
@@ -51,7 +51,7 @@ def test_what_does_not_fit_is_named(session: SparkSession, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("kind", ["bit varying(10)", "public.geometry", "box[]", "public.unheard_of", "date[]", "[]"])
 def test_types_without_an_exact_lake_type(kind: str) -> None:
-    with pytest.raises(ColumnTypeError, match=r"column 'x' has type .*except_column_list"):
+    with pytest.raises(JobRefusedError, match=r"column 'x' has type .*except_column_list"):
         lake_type(Column("x", kind))
 
 

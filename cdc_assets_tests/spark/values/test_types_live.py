@@ -26,7 +26,7 @@ from cdc_assets_tests.support.oracles.type_oracle import same
 from cdc_assets_tests.support.values.captured import STREAMED, CapturedValues
 from cdc_assets_tests.support.values.conversions import converted_leaves
 from cdc_assets_tests.support.values.type_values import ACCEPTED, EXACT, LIMITS, LOST, REFUSED, SETUP, UNFIT
-from spark.errors import ColumnTypeError
+from spark.errors import JobRefusedError
 from spark.specs import Column
 from spark.values.handling_modes import Modes
 from spark.values.lake_types import lake_type
@@ -138,7 +138,7 @@ def test_no_unfit_value_converts(captured: Captured, session: SparkSession) -> N
 def test_what_is_lost_is_refused_unless_accepted(captured: Captured, session: SparkSession) -> None:
     for column in captured.columns("lost")[1:]:
         if column.source_type != "interval":
-            with pytest.raises(ColumnTypeError, match="Debezium loses .*accept_inexact"):
+            with pytest.raises(JobRefusedError, match="Debezium loses .*accept_inexact"):
                 lake_type(column)
     kinds = {c.name: c for c in captured.columns("lost", accept=True)}
     converted = converted_leaves(session, kinds, list(captured.sent("lost")))
@@ -162,7 +162,7 @@ def test_the_other_values_of_accepted_columns_are_exact(captured: Captured, sess
 
 def test_refused_by_name(captured: Captured) -> None:
     for column in captured.columns("refused", accept=True):
-        with pytest.raises(ColumnTypeError, match=rf"column '{column.name}' has type .*except_column_list"):
+        with pytest.raises(JobRefusedError, match=rf"column '{column.name}' has type .*except_column_list"):
             lake_type(column)
 
 
@@ -251,7 +251,7 @@ def test_other_modes_are_exact_or_refused(captured: Captured, session: SparkSess
             try:
                 lake_type(read)
                 readable[column.name] = read
-            except ColumnTypeError:
+            except JobRefusedError:
                 refused.add(column.source_type)
         texts = captured.texts[table]
         sent = [row for row in other.sent(table) if row[1] in readable and row[0] < STREAMED]

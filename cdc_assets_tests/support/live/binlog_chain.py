@@ -16,14 +16,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from cdc_assets.capture.log_position import carry_to_lake
+from cdc_assets.capture.log_position import CaughtUpTimeoutError, carry_to_lake
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.capture_assets import flow_check
 from cdc_assets.defs.check_specs import EVENTS_FLOW
 from cdc_assets.defs.lake_assets import build_bronze_assets, build_silver_assets
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import CaughtUpTimeoutError
 from cdc_assets.registry.loader import load_source
 from cdc_assets.registry.source_declaration import CapturedSource
 from cdc_assets_tests.support.lake.delta_reader import read
