@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks.bench.errors import BenchError
 from benchmarks.bench.example_sources import run_cdc
 from benchmarks.bench.idle_cost import cpu_seconds
+from cdc_assets.clients.source_chain import Say
 from cdc_assets.registry import settings
 from cdc_assets.stack.component_plan import EXTERNAL
 from cdc_assets.stack.component_state import read_state
@@ -20,7 +21,6 @@ from cdc_assets.stack.components.spark_connect_server import NAME as SPARK
 from cdc_assets.stack.home import Home, supervisor_pid
 
 _OF_THE_SHELL = (*EXTERNAL, "CDC_POSTGRES_PORT", "CDC_SOURCES", "CDC_DEFINITIONS", "CDC_LAKE", "DAGSTER_HOME")
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

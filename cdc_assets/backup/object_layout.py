@@ -114,7 +114,7 @@ def epoch_of_key(source: str, table: str, key: str) -> int | None:
     return None if numbers is None else numbers[0]
 
 
-Values = Literal["text", "json"]
+ValueForm = Literal["text", "json"]
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class ObjectLayout:
     """
 
     hours: str = DEFAULT_HOURS
-    values: Values = "text"
+    values: ValueForm = "text"
 
     def __post_init__(self) -> None:
         check_hours(self.hours)

@@ -23,7 +23,7 @@ from cdc_assets.clients.connect import ConnectClient, connector_trouble
 from cdc_assets.clients.connector_events import event_reader
 from cdc_assets.clients.databases.catalogue import SourceDatabase
 from cdc_assets.clients.kafka import KafkaCluster, Offsets
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CdcAssetsError, ServiceError
 from cdc_assets.registry.source_declaration import BaseSource
@@ -33,7 +33,6 @@ _FIRST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.2, 1.0
 # MirrorMaker 2 tells its places with each transaction, some seconds; a snapshot of any size goes on meanwhile.
 _TOLD_SECONDS, _STANDS_SECONDS = 60.0, 180.0
 LOOK_SECONDS = 5.0
-Say = Callable[[str], None]
 Look = Callable[[], str]
 
 

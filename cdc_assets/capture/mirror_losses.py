@@ -20,13 +20,13 @@ from typing import Any, Literal
 
 from cdc_assets.capture.connectors.apply_connector import HELD
 from cdc_assets.capture.connectors.connector_inventory import refuse_write
-from cdc_assets.capture.log_position import Say, mirror_offsets
+from cdc_assets.capture.log_position import mirror_offsets
 from cdc_assets.capture.onboarding import onboarding_run as onboarding
 from cdc_assets.capture.onboarding.onboarding_state import takes
 from cdc_assets.clients.connector_states import SourceOffset
 from cdc_assets.clients.kafka import KafkaCluster, TopicState
 from cdc_assets.clients.platform import Platform
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.durable_file import read_json, replace_json
 from cdc_assets.registry.errors import RefusalError

@@ -16,13 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cdc_assets.capture.incarnations.server_facts import Memory
-from cdc_assets.capture.log_position import Say
 from cdc_assets.chain.offset_ranges import batches, pending_ranges, width
 from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets.clients.kafka import TopicState
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.record_window import Ranges
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import TopicGapError
 from cdc_assets.registry.source_declaration import BaseSource, Source

@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from cdc_assets.capture.log_position import Say
 from cdc_assets.capture.preflight.table_models import why_held
 from cdc_assets.chain.bronze_append import AppendedTable, AppendPlan, append, look, plan_batches, table_news
 from cdc_assets.chain.fold_specs import absent_table, catalogue_or_last_known
@@ -20,7 +19,7 @@ from cdc_assets.chain.silver_fold import Results, fold_small, fold_table
 from cdc_assets.chain.table_reload import close_gap
 from cdc_assets.clients.databases.catalogue import CatalogueTable
 from cdc_assets.clients.platform import Platform
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CdcAssetsError, TableBusyError

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
 
-from cdc_assets.capture.log_position import Say
 from cdc_assets.chain.bronze_append import AppendedTable, look, take_out_copies
 from cdc_assets.chain.continuous_passes import (
     BronzePass,
@@ -28,7 +27,7 @@ from cdc_assets.chain.lag import TableLag, lags, records_behind
 from cdc_assets.chain.offset_ranges import TopicWatch
 from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets.clients.platform import Platform
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import CdcAssetsError, TableBusyError
 from cdc_assets.registry.source_declaration import BaseSource

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, cast
 from cdc_assets.capture.connectors.apply_connector import HELD
 from cdc_assets.capture.connectors.declared_connectors import tables_in_list
 from cdc_assets.capture.connectors.temporary_connectors import is_passing, passing_config, without_passing
-from cdc_assets.capture.log_position import CaughtUpTimeoutError, Say
+from cdc_assets.capture.log_position import CaughtUpTimeoutError
 from cdc_assets.capture.named_log_position import await_binlog, carry_named, connector_position
 from cdc_assets.capture.onboarding import onboarding_run as onboarding
 from cdc_assets.capture.onboarding.onboarding_state import onboarding_kind
@@ -29,7 +29,7 @@ from cdc_assets.capture.preflight import binlog_rules
 from cdc_assets.capture.preflight.table_models import tables_with_models, wrong_models
 from cdc_assets.chain.table_reload import append_rest, plan_reloads, reload_bronze
 from cdc_assets.clients.databases.binlog_capture import BinlogCapture
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import ServiceError
 from cdc_assets.registry.field_types import TableId

@@ -19,12 +19,12 @@ from cdc_assets.capture.connectors.setting_overrides import settle
 from cdc_assets.capture.incarnations.server_facts import Memory, Opening
 from cdc_assets.capture.incarnations.server_verdict import ServerEpoch, refusal, stop_connector, verdict
 from cdc_assets.capture.kind_capture import capture_of
-from cdc_assets.capture.log_position import Say, carry_to_lake, topics_to_lake
+from cdc_assets.capture.log_position import carry_to_lake, topics_to_lake
 from cdc_assets.capture.onboarding.onboarding_state import only_one
 from cdc_assets.capture.preflight.capturable_tables import without_uncapturable
 from cdc_assets.chain.bronze_append import append_epochs
 from cdc_assets.clients.delta_log import bronze_committed
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import RefusalError

@@ -12,13 +12,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from cdc_assets.capture.connectors.debezium_signals import FINE, INITIAL, KeptNotifications, read_notifications
-from cdc_assets.capture.log_position import Say
 from cdc_assets.capture.named_log_position import carry_named
 from cdc_assets.capture.onboarding import onboarding_run as onboarding
 from cdc_assets.chain.bronze_append import AppendPlan, TopicSlice, append, look
 from cdc_assets.chain.offset_ranges import pending_ranges
 from cdc_assets.clients.connector_events import ReadEvent, event_reader
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import TopicGapError

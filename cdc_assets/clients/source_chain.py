@@ -6,6 +6,7 @@ below the platform's lake.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -15,6 +16,8 @@ from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 
 SourceT = TypeVar("SourceT", bound=BaseSource, covariant=True)
+Say = Callable[[str], None]
+"""Tells somebody a line; what it tells, and to whom, is the caller's."""
 
 
 @dataclass(frozen=True)

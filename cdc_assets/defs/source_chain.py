@@ -15,6 +15,7 @@ import dagster as dg
 
 from cdc_assets.capture.connectors.connector_inventory import connector_owners
 from cdc_assets.chain.windowed_results import windows_of
+from cdc_assets.clients.source_chain import Say
 from cdc_assets.defs.asset_steps import CheckStep
 from cdc_assets.defs.capture_assets import (
     build_connector_asset,
@@ -52,7 +53,7 @@ from cdc_assets.defs.volumetry_checks import (
     silver_check,
 )
 from cdc_assets.defs.windows_assets import batch_check, build_windows_assets, sums_check
-from cdc_assets.operations.registry_reload import Expected, Say, TakenIn, take_in
+from cdc_assets.operations.registry_reload import Expected, TakenIn, take_in
 from cdc_assets.registry import names
 from cdc_assets.registry.source_declaration import BaseSource, digest
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cdc_assets.clients.source_chain import Say
 from cdc_assets.operations.dagster_webserver import Key, Location, Webserver
 from cdc_assets.operations.own_definitions import news_of_definitions
 from cdc_assets.registry import names, settings
@@ -81,7 +82,6 @@ def union(locations: Iterable[Location]) -> Location:
     return merged
 
 
-Say = Callable[[str], None]
 EMBEDDED = "cdc_assets"
 """The code location of the embedded stack; CDC_DAGSTER_LOCATION names another one."""
 _SHOWN = 6

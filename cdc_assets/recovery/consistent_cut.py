@@ -4,7 +4,7 @@ appends, silver folded exactly that far, and what that is written down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -18,7 +18,7 @@ from cdc_assets.chain.fold_specs import catalogue_or_last_known
 from cdc_assets.chain.offset_ranges import width
 from cdc_assets.chain.silver_fold import fold_others
 from cdc_assets.clients.delta_log import bronze_committed, rows_at, silver_committed, silver_rows, version_that_folded
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.recovery.cut_manifest import CutEntry, CutManifest, Topics, keep_cut, name_of_cut
 from cdc_assets.registry import names
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 OPERATION = "cut"
 _MARKERS = 3
 _CARRY_SECONDS = 120.0
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

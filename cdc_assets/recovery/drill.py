@@ -17,10 +17,10 @@ from cdc_assets.clients import delta_rows
 from cdc_assets.clients.delta_log import open_table, version_that_folded, versions_of_folds
 from cdc_assets.clients.object_store import MissingObjectError, ObjectStore
 from cdc_assets.clients.platform import Platform
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.recovery.backed_up_table import BackedUpTable, find_backup
-from cdc_assets.recovery.restore_point import DAMAGED, AtOffsets, RestoreRequest, Say
+from cdc_assets.recovery.restore_point import DAMAGED, AtOffsets, RestoreRequest
 from cdc_assets.recovery.restored_bronze import restore_bronze
 from cdc_assets.recovery.restored_source import fold_restored
 from cdc_assets.registry import names

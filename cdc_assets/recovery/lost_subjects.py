@@ -21,7 +21,7 @@ from cdc_assets.backup.platform_log import newest_section, registries_of
 from cdc_assets.capture.onboarding.onboarding_state import only_one
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.clients.schema_subjects import SchemaSubjects, Version
-from cdc_assets.recovery.restore_point import Say
+from cdc_assets.clients.source_chain import Say
 from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
 

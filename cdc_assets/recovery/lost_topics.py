@@ -21,9 +21,8 @@ from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets.clients.kafka import KafkaCluster, Record, TopicState, TopicWriter
 from cdc_assets.clients.record_window import offsets_at
 from cdc_assets.clients.restored_topics import RestoredTopic, record_restored
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.clients.table_concurrency import table_lock
-from cdc_assets.recovery.restore_point import Say
 from cdc_assets.recovery.topic_plan import TopicPlan, backup_store, half_filled_file, half_filled_topics, plan_topics
 from cdc_assets.registry import names
 from cdc_assets.registry.durable_file import replace_json

@@ -11,10 +11,10 @@ import logging
 from cdc_assets.backup.manifest_chain import BackupBase, find_base
 from cdc_assets.clients.delta_log import bronze_committed, bronze_floors
 from cdc_assets.clients.platform import Platform
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.recovery.backed_up_table import find_backup
-from cdc_assets.recovery.restore_point import DAMAGED, RESTORED, AtOffsets, RestoredTable, RestoreRequest, Say
+from cdc_assets.recovery.restore_point import DAMAGED, RESTORED, AtOffsets, RestoredTable, RestoreRequest
 from cdc_assets.recovery.restored_bronze import TableFiles, commit_tables, restore_bronze
 from cdc_assets.recovery.row_groups import Reached
 from cdc_assets.registry import names, settings

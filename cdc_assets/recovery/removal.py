@@ -21,7 +21,7 @@ from cdc_assets.capture.connectors.declared_connectors import DeclaredConnector,
 from cdc_assets.capture.onboarding.onboarding_state import only_one
 from cdc_assets.clients.delta_log import bronze_floors
 from cdc_assets.clients.platform import Platform
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.operations.registry_reload import take_out
 from cdc_assets.recovery.source_traces import Trace, traces_of
@@ -376,9 +376,6 @@ def _away(source: BaseSource, error: CdcAssetsError) -> RefusalError:
         f"the connectors of source {source.name} cannot be removed: {error}. Where their Kafka Connect is gone for good: "
         f"cdc remove {source.name} --keep connector,mirror"
     )
-
-
-Say = Callable[[str], None]
 
 
 @dataclass

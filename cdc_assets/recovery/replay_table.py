@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets.capture.preflight.table_models import refuse_held
 from cdc_assets.chain.fold_specs import absent_table, catalogue_or_last_known, history_spec, silver_spec
 from cdc_assets.clients.databases.catalogue import CatalogueTable
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.registry import names
 from cdc_assets.registry.display_text import HiddenValues
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from spark.upkeep.replay_spec import Difference, Prepared, ReplaySpec, Swapped
 
 _BUSY_SECONDS = 5.0
-Say = Callable[[str], object]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ A point that lies before what the backup keeps is refused, since it would be ano
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Protocol
@@ -26,9 +26,6 @@ from spark.table.topic_commits import CommittedTopic
 from spark.upkeep.replay_spec import ALL_KEYS, WantedKeys
 
 _POSITION = re.compile(r"[0-9a-f]{4,}\.[0-9a-f.]+")
-
-Say = Callable[[str], None]
-"""Is told each thing that was done, for people."""
 
 
 class RestorePoint(Protocol):

@@ -13,9 +13,10 @@ from functools import cached_property
 from typing import Any
 
 from cdc_assets.clients.delta_log import bronze_committed
+from cdc_assets.clients.source_chain import Say
 from cdc_assets.clients.table_concurrency import layer_of_lake, table_lock
 from cdc_assets.recovery.backed_up_table import BackedUpTable, drop_unfinished, find_backup
-from cdc_assets.recovery.restore_point import DAMAGED, EMPTY, RESTORED, THERE, RestoredTable, RestorePoint, RestoreRequest, Say
+from cdc_assets.recovery.restore_point import DAMAGED, EMPTY, RESTORED, THERE, RestoredTable, RestorePoint, RestoreRequest
 from cdc_assets.recovery.row_groups import GroupReader, Reached, row_groups
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import RefusalError

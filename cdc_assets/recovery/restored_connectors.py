@@ -30,16 +30,14 @@ from cdc_assets.capture.incarnations.server_verdict import verdict
 from cdc_assets.capture.kind_capture import capture_of
 from cdc_assets.chain.new_epoch import open_epoch
 from cdc_assets.clients.connector_states import SourceOffset
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.recovery.kept_log import KeptLog, find_kept_log
 from cdc_assets.recovery.lost_topics import mirror_offsets_of
-from cdc_assets.recovery.restore_point import Say
 from cdc_assets.recovery.topic_plan import backup_store
 from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 
-Offsets = Sequence[Mapping[str, Any]]
 # What data goes through first comes last: nothing is captured before all behind it is there.
 _ORDER = ("mirror", "checkpoints", "heartbeats", "capture")
 THERE, GOES_ON, BEGINS, EPOCH = "is there", "goes on", "begins", "new epoch"
@@ -115,7 +113,7 @@ def _plan_capture(chain: Chain[CapturedSource], declared: DeclaredConnector, kep
         reason = f"{', '.join(lost)} of the core are not the topics of the backup: what they alone held is gone"
         return _plan_behind_backup(chain, declared, kept, reason)
     connect, origin = chain.platform.connect(declared.cluster), "from the offsets that Connect has"
-    offsets: Offsets = connect.offsets(declared.name) if connect.config(declared.name) else ()
+    offsets: Sequence[Mapping[str, Any]] = connect.offsets(declared.name) if connect.config(declared.name) else ()
     if not has_place(offsets):
         offsets, origin = kept.offsets.get(declared.name, ()), "from the offsets of the backup"
         if chain.source.asked is not None and kind_of(chain.source.asked).has_slot:
@@ -184,5 +182,5 @@ def _restore_capture(chain: Chain[CapturedSource], plan: ConnectorPlan, say: Say
     return plan
 
 
-def _source_offsets(offsets: Offsets) -> list[SourceOffset]:
+def _source_offsets(offsets: Sequence[Mapping[str, Any]]) -> list[SourceOffset]:
     return [SourceOffset(dict(entry["partition"]), entry["offset"]) for entry in offsets]

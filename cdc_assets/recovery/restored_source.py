@@ -15,10 +15,10 @@ from cdc_assets.chain.quarantine import give_up_again
 from cdc_assets.chain.silver_fold import fold_tables
 from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets.clients.platform import Platform
-from cdc_assets.clients.source_chain import Chain
+from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.recovery.backed_up_table import BackedUpTable
 from cdc_assets.recovery.column_history import begin_history, begin_silver
-from cdc_assets.recovery.restore_point import RESTORED, THERE, RestoredTable, RestoreRequest, Say, restore_points
+from cdc_assets.recovery.restore_point import RESTORED, THERE, RestoredTable, RestoreRequest, restore_points
 from cdc_assets.recovery.restored_bronze import restore_bronze
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.errors import RefusalError

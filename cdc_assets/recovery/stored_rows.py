@@ -11,7 +11,7 @@ import zlib
 from typing import Any
 
 from cdc_assets.backup.manifest import ManifestObject
-from cdc_assets.backup.object_layout import Values
+from cdc_assets.backup.object_layout import ValueForm
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.registry.errors import BackupError, StoreError
 from spark.errors import quantity
@@ -107,7 +107,7 @@ def unpack(data: bytes, key: str, *, most: int = MOST_UNPACKED) -> bytes:
     return b"".join(pieces)
 
 
-def parse_rows(lines: bytes, item: ManifestObject, values: Values) -> Any:
+def parse_rows(lines: bytes, item: ManifestObject, values: ValueForm) -> Any:
     """The lines as an Arrow table: bronze's columns but `table`, `topic` and `epoch`; `values` is the form that their plan names.
 
     Raises:
@@ -146,7 +146,7 @@ def parse_rows(lines: bytes, item: ManifestObject, values: Values) -> Any:
     return pa.table(columns)
 
 
-def _schema(values: Values) -> Any:
+def _schema(values: ValueForm) -> Any:
     import pyarrow as pa
 
     text = ["key", "key_base64", "op", "position", "snapshot", "tx_id", "value_base64"]

@@ -14,7 +14,7 @@ from typing import Any
 from cdc_assets.backup.backup_position import BackupPosition, backup_position
 from cdc_assets.backup.manifest import Manifest, ManifestObject
 from cdc_assets.backup.manifest_chain import find_base, is_gone
-from cdc_assets.backup.object_layout import Values, is_batch_name, manifests_prefix, table_prefix
+from cdc_assets.backup.object_layout import ValueForm, is_batch_name, manifests_prefix, table_prefix
 from cdc_assets.backup.platform_log import newest_state
 from cdc_assets.capture.connectors.debezium_settings import retention_ms
 from cdc_assets.clients.delta_log import bronze_committed
@@ -74,7 +74,7 @@ class KeptTopic:
 
     def last_records(self) -> dict[int, Record]:
         """Of each partition that has one."""
-        last = dict[int, tuple[ManifestObject, Values]]()
+        last = dict[int, tuple[ManifestObject, ValueForm]]()
         for number, manifest in enumerate(self.manifests):
             for item in sorted(self._objects_of(number), key=lambda item: item.max_offset):
                 last[item.partition] = item, manifest.plan.layout.values
@@ -113,7 +113,7 @@ def find_kept_topic(store: ObjectStore, source: str, table: str, *, since_ms: in
     return KeptTopic(store, position, manifests, {**newest, **oldest})
 
 
-def _records(store: ObjectStore, objects: Sequence[ManifestObject], values: Values) -> Iterator[Record]:
+def _records(store: ObjectStore, objects: Sequence[ManifestObject], values: ValueForm) -> Iterator[Record]:
     import pyarrow as pa
 
     if not objects:
@@ -127,7 +127,7 @@ def _records(store: ObjectStore, objects: Sequence[ManifestObject], values: Valu
             yield Record(**row, headers=headers)
 
 
-def _rows(store: ObjectStore, values: Values, item: ManifestObject) -> Any:
+def _rows(store: ObjectStore, values: ValueForm, item: ManifestObject) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 

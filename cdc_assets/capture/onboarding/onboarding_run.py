@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_assets.capture.log_position import Say
 from cdc_assets.capture.onboarding import connector_steps, git_steps, registry_entries, snapshot, topic_verification
 from cdc_assets.capture.onboarding.connector_steps import KNOWN_TABLES
 from cdc_assets.capture.onboarding.onboarding_state import (
@@ -25,6 +24,7 @@ from cdc_assets.capture.onboarding.onboarding_state import (
     only_one,
 )
 from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Say
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.field_types import parse_table

@@ -21,7 +21,6 @@ from cdc_assets.clients.databases.mariadb import MariaDbDatabase
 from cdc_assets.clients.databases.mysql import MySqlCapture
 from cdc_assets.registry.field_types import TableId
 
-Row = Sequence[Any]
 """(file, begin, kind, server id, end, info), as SHOW BINLOG EVENTS answers."""
 _TRANSACTION_KINDS = ("Gtid", "Anonymous_Gtid")
 
@@ -34,7 +33,7 @@ class BinlogScan:
         self.read_to = since
         self.unread = ""
 
-    def __iter__(self) -> Iterator[list[Row]]:
+    def __iter__(self) -> Iterator[list[Sequence[Any]]]:
         """Events that end before the look's end; what is compressed begins where it ends, and some have no end (0).
 
         The look ends early only where a transaction begins: ids of tables hold within one.
