@@ -93,13 +93,9 @@ class PooledPostgresStorage(DagsterPostgresStorage):
 def engine_with_pool(postgres_url: str) -> Any:
     """Of SQLAlchemy; each statement is a transaction, as dagster-postgres has it."""
     engine = create_pg_engine(postgres_url, isolation_level="AUTOCOMMIT", pool_size=KEPT, max_overflow=AT_MOST - KEPT)
-    event.listen(engine, "checkin", _note_use)
+    event.listen(engine, "checkin", lambda _, record: record.info.update(used=time.monotonic()))
     event.listen(engine, "checkout", partial(_refuse_dropped, engine.dialect))
     return engine
-
-
-def _note_use(_: Any, record: Any) -> None:
-    record.info["used"] = time.monotonic()
 
 
 def _refuse_dropped(dialect: Any, connection: Any, record: Any, _: Any) -> None:

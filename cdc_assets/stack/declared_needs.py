@@ -96,7 +96,6 @@ def places_to_remember(home: Home) -> dict[str, str]:
 
 
 def _kinds_of_databases() -> list[Kind]:
-    """The kinds of the databases that are captured, each once."""
     return list({row.name: row for source in _sources() if source.captured and (row := kind_of(source))}.values())
 
 

@@ -63,7 +63,7 @@ class Guard:
         return compare_digest((text or "").encode(), self._token.encode())
 
     def _let_in(self, scope: Scope, headers: Headers) -> Response:
-        """To the same page without the token, which would stay in the browser's history."""
+        # To the same page without the token, which would stay in the browser's history.
         rest = urlencode({name: value for name, value in _query(scope).items() if name != "token"})
         # One slash: two would lead to another host.
         page = "/" + str(scope["path"]).lstrip("/\\")
@@ -98,8 +98,8 @@ def _query(scope: Scope) -> dict[str, str]:
 
 
 def _cookie(headers: Headers) -> str:
-    """A name for each port: a browser sends a host's cookies to all its ports, and where the system has one address alone, or by
-    tunnels, two stacks may have one."""
+    # A name for each port: a browser sends a host's cookies to all its ports, and where the system has one address alone, or by
+    # tunnels, two stacks may have one.
     return f"cdc_dagster_{headers.get('host', '').rpartition(':')[2]}"
 
 

@@ -147,10 +147,7 @@ def _version(home: Path) -> int | None:
 
 
 def _release_entry(home: Path, name: str) -> str:
-    """From the `release` file, which every JDK has: starting a JVM to ask would cost more than it tells.
-
-    Empty where it does not say.
-    """
+    # From the `release` file, which every JDK has: starting a JVM to ask would cost more than it tells.
     try:
         match = re.search(rf'^{name}="([^"]*)"', (home / "release").read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:

@@ -104,7 +104,7 @@ class S3Endpoint(ObjectEndpoint):
         return [*java, "--properties", str(self.run / "s3proxy.properties")]
 
     def _request(self, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None) -> int:
-        """A signed request's status. By hand: a boto3 client would load 30 MB of service models into the supervisor."""
+        # Signed by hand: a boto3 client would load 30 MB of service models into the supervisor.
         from botocore.auth import S3SigV4Auth
         from botocore.awsrequest import AWSRequest
         from botocore.credentials import Credentials

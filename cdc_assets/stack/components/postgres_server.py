@@ -80,7 +80,7 @@ class Postgres(Component):
         self._drop_stale_lock()
 
     def _drop_stale_lock(self) -> None:
-        """After kill -9 the lock file names a pid that may be somebody else's by now; the server would then not start."""
+        # After kill -9 the lock file names a pid that may be somebody else's by now; the server would then not start.
         file = self.data / "postmaster.pid"
         try:
             pid = int(file.read_text(encoding="utf-8").split("\n", 1)[0])

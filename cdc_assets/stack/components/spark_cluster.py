@@ -330,7 +330,7 @@ def submit_environment(home: Home, arguments: Sequence[str]) -> dict[str, str]:
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "JAVA_HOME": str(java_home(home.run("spark-submit"))),
     }
-    master = _master(arguments)
+    master = next((value for name, value in pairwise(arguments) if name == "--master"), "local")
     if master == read_json(home.stack).get("environment", {}).get("CDC_SPARK_MASTER"):
         variables["SPARK_CONF_DIR"] = str(_conf_of_own_cluster(home))
     # A cluster elsewhere has to find the driver: which of its addresses, its owner knows.
@@ -344,7 +344,3 @@ def _conf_of_own_cluster(home: Home) -> Path:
     lines = (f"{key} {value}\n" for key, value in {**driver_conf(home), "spark.driver.host": HOST}.items())
     write_private(folder / "spark-defaults.conf", "".join(lines))
     return folder
-
-
-def _master(arguments: Sequence[str]) -> str:
-    return next((b for a, b in pairwise(arguments) if a == "--master"), "local")

@@ -69,16 +69,14 @@ _LINES, _LEAST_SECONDS = 400, 60.0
 
 def lingering_tasks(log: Path, now: float) -> dict[int, float]:
     """By the task's id, the seconds since it was told to end; of those that still run, told a minute ago or longer."""
-    found = {}
+    seconds_by_task = {}
     for line in tail(log, _LINES):
-        if (told := _LINE.match(line)) and now - _seconds_of(told[1]) < 3 * POLL_SECONDS:
-            found[int(told[2])] = int(told[3]) / 1000
-    return {task: seconds for task, seconds in found.items() if seconds >= _LEAST_SECONDS}
-
-
-def _seconds_of(moment: str) -> float:
-    """Of the log's time, which is in UTC."""
-    return datetime.strptime(moment, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc).timestamp()
+        if warning := _LINE.match(line):
+            logged = datetime.strptime(warning[1], "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc).timestamp()
+            # What still runs is told at each look: a task of which nothing came at the last three has ended.
+            if now - logged < 3 * POLL_SECONDS:
+                seconds_by_task[int(warning[2])] = int(warning[3]) / 1000
+    return {task: seconds for task, seconds in seconds_by_task.items() if seconds >= _LEAST_SECONDS}
 
 
 NAME = "spark-connect"
@@ -296,10 +294,8 @@ _SESSION = str(uuid.uuid4())
 
 
 def _version_request() -> bytes:
-    """AnalyzePlanRequest(session_id, user_context.user_id="cdc_assets", spark_version) in wire format.
-
-    Written out, because importing the generated classes pulls in all of pyspark, pandas and pyarrow: 150 MB in a
-    process that only asks "are you there".
-    """
+    # AnalyzePlanRequest(session_id, user_context.user_id="cdc_assets", spark_version) in wire format. Written out, because
+    # importing the generated classes pulls in all of pyspark, pandas and pyarrow: 150 MB in a process that only asks "are you
+    # there".
     user = b"\x0a\x0acdc_assets"
     return b"\x0a" + bytes([len(_SESSION)]) + _SESSION.encode() + b"\x12" + bytes([len(user)]) + user + b"\x52\x00"
