@@ -198,8 +198,7 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
                 raise
             reached = error.reached
             standing |= {names.table_name(t): str(error) for t in tables if names.topic(source, t) in error.topics}
-        come = [table for table in tables if names.table_name(table) not in standing]
-        seconds = time.monotonic() - started
+        come, seconds = [table for table in tables if names.table_name(table) not in standing], time.monotonic() - started
         at = mirror_offsets(connect, applied.name)
         shared = {
             "cdc/connector": applied.name,

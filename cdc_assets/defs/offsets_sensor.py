@@ -429,5 +429,6 @@ def _is_behind(last: dg.EventLogEntry | None, bronze: CommittedTopic) -> bool:
     from cdc_assets.backup.backup_position import BackupPosition
 
     metadata = last.asset_materialization.metadata if last and last.asset_materialization else {}
-    at, copied = (int(str(metadata[key].value)) if metadata else 0 for key in ("cdc/epoch", "cdc/epoch_records"))
+    # One that a person reports by hand says neither.
+    at, copied = (int(str(metadata[key].value)) if key in metadata else 0 for key in ("cdc/epoch", "cdc/epoch_records"))
     return bronze.records_ahead_of(BackupPosition(epoch=at, records=copied)) > 0

@@ -53,14 +53,12 @@ def look(windows: TableWindows, lake: Path, there: list[Row], here: list[Row], m
     }
     write_deltalake(windows.spec(str(lake)).path, pa.table(columns), mode="overwrite")
 
-    class Asked:
-        def load(self) -> Any:
-            return lambda database, table, spec: [(row[0], row[1] * 1_000_000, *row[2:]) for row in there]
+    class Clients:
+        @staticmethod
+        def windows(database: Any, table: Any, spec: Any) -> list[Any]:
+            return [(row[0], row[1] * 1_000_000, *row[2:]) for row in there]
 
-    class Kind:
-        windows = Asked()
-
-    monkeypatch.setattr(windowed_results, "kind_of", lambda source: Kind)
+    monkeypatch.setattr(windowed_results, "clients_of", lambda kind_name: Clients)
     found = compare_with_source(windows, str(lake))
     return found.results, found.differing, found.unconfirmed
 

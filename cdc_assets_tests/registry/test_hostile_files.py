@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.backup.manifest import _load
+from cdc_assets.backup.documents import read_document
 from cdc_assets.reading.topic_records import _json_or_text
 from cdc_assets.registry.errors import BackupError, RegistryError
 from cdc_assets.registry.loader import load_sources
@@ -58,7 +58,7 @@ def test_aliases_that_stand_for_little_are_taken(tmp_path: Path) -> None:
 def test_brackets_in_a_bucket_or_a_topic_end_no_command() -> None:
     deep = b"[" * 1_000_000
     with pytest.raises(BackupError, match="a/b is no manifest"):
-        _load("manifest", deep, "a/b")
+        read_document("manifest", deep, key="a/b")
     closed = b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     for raw in (deep, closed):
         assert _json_or_text(raw) == raw.decode()

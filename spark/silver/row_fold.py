@@ -1,8 +1,8 @@
 """The rules of the fold, on Arrow tables: from events to one change per key, and to the versions of a history.
 
 Pure: no session, no path, no clock. A table of events has the columns of spark.silver.typed_changes.decode_changes: c0, c1, ...,
-META, `absent`, `problem` and the record's place in its topic. All events of a key are in one table; Spark deals keys to tasks
-(spark.silver.key_partitions).
+META, `absent`, `problem` and the record's place in its topic. All events of a key are in one table
+(spark.silver.key_slices).
 
 In the order of a key's events a *base* is the newest event that says everything (a whole row, or a delete), a *hole* an event in
 quarantine, and a *part* an event with absent columns: it can be folded when its base is a row and no hole lies between. Which
