@@ -1,23 +1,28 @@
-"""Rows of Spark through a function on Arrow tables, in slices of whole keys: Spark reads and deals, the function has the rule.
+"""Rows of Spark through a function on Arrow tables, all rows of a key together: Spark reads and deals, the function has the rule.
 
-A slice is folded in the client, so that it needs no Python in the executors, nor a daemon of Python for each session
-(spark.table.spark_session.task_session_id). It is sized by rows and by bytes: a slice of the events of one key is the least.
+What fits into one slice is folded in the client. More is folded by tasks, one slice each: so memory is bounded by the slice, and
+not by the table. Where the executors cannot do it in Python, the client folds slice by slice.
+
+https://spark.apache.org/docs/4.0.1/api/python/reference/pyspark.sql/api/pyspark.sql.DataFrame.mapInArrow.html
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial, reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructField, StructType
 
+from spark.table.server_facts import small_work_lack
 from spark.table.spark_session import compute_once
 
 MOST_ROWS, MOST_BYTES = 200_000, 64 << 20
-"""Of a slice; the bytes are those of its texts."""
+"""Of a slice; the bytes are those of its texts. A slice of the events of one key is the least."""
+Fold = Callable[[pa.Table], pa.Table]
 
 
 def as_nullable(rows: DataFrame) -> DataFrame:
@@ -27,28 +32,39 @@ def as_nullable(rows: DataFrame) -> DataFrame:
     return rows.withColumns({field.name: sf.col(field.name).cast(field.dataType.simpleString()) for field in nested})
 
 
-def fold_slices(rows: DataFrame, keys: Sequence[str], fold: Callable[[pa.Table], pa.Table], schema: StructType) -> DataFrame:
+def fold_slices(rows: DataFrame, keys: Sequence[str], fold: Fold, schema: StructType) -> DataFrame:
     """What `fold` makes of the rows of each slice, in the columns of `schema`; all rows of a key are in one.
 
-    The rows are read once for their size, and once for each slice: let them be computed (spark.table.spark_session.compute_once),
-    and `as_nullable`.
+    The rows are read once for their size, and once more to be folded: let them be computed
+    (spark.table.spark_session.compute_once), and `as_nullable`.
     """
     schema = StructType([StructField(field.name, field.dataType) for field in schema.fields])
-    session, frames, slices = rows.sparkSession, list[DataFrame](), _slices(rows, keys)
-    for rows_of_slice in slices:
-        folded = fold(rows_of_slice.toArrow()).select(schema.names)
-        if folded.num_rows:
-            frame = session.createDataFrame(folded, schema)
-            # Rows sent from here are part of every plan that they are in: of many, Spark keeps them in its blocks instead.
-            frames.append(frame if len(slices) == 1 else frame.transform(compute_once))
-    return reduce(DataFrame.unionByName, frames) if frames else session.createDataFrame([], schema)
+    slices = _count_slices(rows)
+    if slices == 1:
+        return rows.sparkSession.createDataFrame(fold(rows.toArrow()).select(schema.names), schema)
+    if not small_work_lack(rows.sparkSession):
+        # Each session whose tasks run Python keeps a daemon on the server (spark.table.spark_session.task_session_id): a few of
+        # 100 MB each, for tables of which the client would read all rows, and as often as there are slices.
+        dealt = rows.repartition(slices, *map(sf.col, keys))
+        return dealt.mapInArrow(partial(_fold_batches, fold, to_arrow_schema(schema)), schema).transform(compute_once)
+    number = sf.pmod(sf.xxhash64(*keys), sf.lit(slices))
+    return reduce(DataFrame.unionByName, [_fold_here(rows.where(number == at), fold, schema) for at in range(slices)])
 
 
-def _slices(rows: DataFrame, keys: Sequence[str]) -> list[DataFrame]:
+def _fold_batches(fold: Fold, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a task."""
+    if all_batches := list(batches):
+        yield from fold(pa.Table.from_batches(all_batches)).select(schema.names).cast(schema).to_batches()
+
+
+def _fold_here(rows: DataFrame, fold: Fold, schema: StructType) -> DataFrame:
+    folded = fold(rows.toArrow()).select(schema.names)
+    # Rows sent from here are part of every plan that they are in: Spark keeps them in its blocks instead.
+    return rows.sparkSession.createDataFrame(folded, schema).transform(compute_once)
+
+
+def _count_slices(rows: DataFrame) -> int:
     texts = [field.name for field in rows.schema.fields if isinstance(field.dataType, StringType | BinaryType)]
     lengths = sum((sf.coalesce(sf.octet_length(name), sf.lit(0)) for name in texts), sf.lit(0).cast("bigint"))
     size = rows.agg(sf.count("*").alias("rows"), sf.sum(lengths).alias("bytes")).collect()[0]
-    slices = max(1, -(-size.rows // MOST_ROWS), -(-(size.bytes or 0) // MOST_BYTES))
-    if slices == 1:
-        return [rows]
-    return [rows.where(sf.pmod(sf.xxhash64(*keys), sf.lit(slices)) == number) for number in range(slices)]
+    return max(1, -(-size.rows // MOST_ROWS), -(-(size.bytes or 0) // MOST_BYTES))
