@@ -30,7 +30,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typing_extensions import override
 
-from cdc_assets.cli.verbs import GROUPS, VERBS, Verb
+from cdc_assets.cli.verb_table import GROUPS, VERBS, Verb
 from cdc_assets.clients.expired_records import on_expired
 from cdc_assets.registry.display_text import on_terminal, visible_lines
 from cdc_assets.registry.errors import ON_PURPOSE

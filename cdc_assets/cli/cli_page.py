@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from cdc_assets.cli.cdc_command import app
-from cdc_assets.cli.verbs import GROUPS
+from cdc_assets.cli.verb_table import GROUPS
 
 HEAD = """\
 # Commands

@@ -14,7 +14,7 @@ from cdc_assets.capture import source_columns
 from cdc_assets.capture.log_position import CaughtUpTimeoutError
 from cdc_assets.capture.preflight import table_models
 from cdc_assets.chain import continuous_passes, silver_fold
-from cdc_assets.cli import quarantine
+from cdc_assets.cli.verbs import quarantine
 from cdc_assets.clients.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.schema_history import ModelColumn, TableModel

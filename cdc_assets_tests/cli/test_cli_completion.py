@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import cdc_assets
 from cdc_assets.cli.cdc_command import app
 from cdc_assets.cli.output_formats import Format, Output
-from cdc_assets.cli.verbs import VERBS
+from cdc_assets.cli.verb_table import VERBS
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import typer
 from deltalake import write_deltalake
 
 from cdc_assets.cli.cdc_command import app
-from cdc_assets.cli.verbs import VERBS
+from cdc_assets.cli.verb_table import VERBS
 
 # Together they took a second of every `cdc --help`.
 HEAVY = (
@@ -78,7 +78,7 @@ def test_rows_of_a_table_are_counted_without_pandas(tmp_path: Path) -> None:
     table = tmp_path / "table"
     write_deltalake(str(table), pa.table({"a": [1, 2, 3]}))
     script = (
-        "import sys; from cdc_assets.cli.status import status; from cdc_assets.clients.delta_log import silver_rows; "
+        "import sys; from cdc_assets.cli.verbs.status import status; from cdc_assets.clients.delta_log import silver_rows; "
         f"print(silver_rows({str(table)!r}), *({{'pandas', 'pyarrow', 'cdc_assets.stack.component_plan'}} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import cdc_assets
 from cdc_assets.cli.cdc_command import app
-from cdc_assets.cli.verbs import GROUPS, VERBS
+from cdc_assets.cli.verb_table import GROUPS, VERBS
 from spark.errors import quantity
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from cdc_assets.cli.status import Answers, judge, print_chains
+from cdc_assets.cli.verbs.status import Answers, judge, print_chains
 from cdc_assets.cli.verdict_lines import print_verdicts
 from cdc_assets.proof.chain_verdicts import FAILED, NOT_RUN, WARNED, CheckVerdict
 from cdc_assets.registry.errors import FailuresError

@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from cdc_assets.cli.status import print_chains, print_components
+from cdc_assets.cli.verbs.status import print_chains, print_components
 
 COMPONENTS = [
     {

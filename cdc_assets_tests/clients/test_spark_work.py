@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from cdc_assets.capture.preflight.lake_and_spark import inspect_spark
 from cdc_assets.cli.cdc_command import app
-from cdc_assets.cli.status import long_work
+from cdc_assets.cli.verbs.status import long_work
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.spark_sessions import SparkSessions
 from cdc_assets.clients.spark_work import note_work, overlong_work

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_assets.cli.cdc_command import app
-from cdc_assets.cli.status import ask_checks, judge
+from cdc_assets.cli.verbs.status import ask_checks, judge
 from cdc_assets.clients.platform import Platform
 from cdc_assets.proof.chain_verdicts import AT_KEY, POSITION_KEY
 from cdc_assets.registry.errors import FailuresError

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from cdc_assets.cli import cli_page as cli
 from cdc_assets.cli.cdc_command import app
-from cdc_assets.cli.verbs import VERBS
+from cdc_assets.cli.verb_table import VERBS
 from cdc_assets.registry import registry_page as registry
 from cdc_assets.registry.source_settings import Batching
 

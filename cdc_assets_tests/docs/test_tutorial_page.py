@@ -9,7 +9,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from cdc_assets.cli import stack_verbs
+from cdc_assets.cli.verbs import stack_verbs
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.registry.loader import load_source

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pytest
 
-from cdc_assets.cli.verbs import VERBS as COMMAND_LIST
+from cdc_assets.cli.verb_table import VERBS as COMMAND_LIST
 from cdc_assets.registry.kind_models import MODELS
 from cdc_assets.registry.kinds import DATABASES
 

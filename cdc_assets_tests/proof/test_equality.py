@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.cli import reconcile as command
 from cdc_assets.cli.cdc_command import app
+from cdc_assets.cli.verbs import reconcile as command
 from cdc_assets.clients.databases.binlog import BinlogPosition
 from cdc_assets.clients.databases.binlog_cut import BinlogRowsCut
 from cdc_assets.proof import differing_rows

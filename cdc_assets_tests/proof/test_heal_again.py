@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.cli import reconcile
 from cdc_assets.cli.cdc_command import app
+from cdc_assets.cli.verbs import reconcile
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof.comparison_at_cut import ComparisonMethod, ComparisonScope
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult

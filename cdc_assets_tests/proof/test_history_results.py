@@ -13,8 +13,8 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 from typer.testing import CliRunner
 
-from cdc_assets.cli import reconcile
 from cdc_assets.cli.cdc_command import app
+from cdc_assets.cli.verbs import reconcile
 from cdc_assets.clients.delta_log import version_that_folded
 from cdc_assets.defs.check_specs import HISTORY_RECONCILED
 from cdc_assets.defs.platform_resource import PlatformResource

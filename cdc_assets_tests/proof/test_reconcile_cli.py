@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.cli import reconcile
 from cdc_assets.cli.cdc_command import app
+from cdc_assets.cli.verbs import reconcile
 from cdc_assets.defs.check_results import of_reconciliation
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, IN_QUARANTINE, NOT_COMPARED, RowDifference, TableResult
 from cdc_assets.registry.errors import DatabaseError, MissingAddressError

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from cdc_assets.cli.reconcile import _share
+from cdc_assets.cli.verbs.reconcile import _share
 from cdc_assets.clients.delta_log import SilverState
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.check_results import of_reconciliation

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from cdc_assets.cli.lake_queries import copy_notebooks
+from cdc_assets.cli.verbs.lake_queries import copy_notebooks
 from cdc_assets.reading.notebook_frames import ask, rows_of
 from cdc_assets.registry.errors import RefusalError
 from cdc_assets_tests.support.lake.delta_shop import write_shop

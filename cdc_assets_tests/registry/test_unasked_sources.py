@@ -156,7 +156,7 @@ def test_a_kind_that_met_no_server_is_called_experimental_wherever_it_is_met(
     monkeypatch.setitem(sys.modules, "oracledb", None)
     runner = CliRunner()
     monkeypatch.setattr("cdc_assets.capture.connectors.connector_inventory.connector_rows", lambda *_: [])
-    monkeypatch.setattr("cdc_assets.cli.stack_verbs._check_packages", lambda _: sys.exit("nothing is started here"))
+    monkeypatch.setattr("cdc_assets.cli.verbs.stack_verbs._check_packages", lambda _: sys.exit("nothing is started here"))
     for arguments in (
         ["apply", "erp", "--dry-run"],
         ["diff", "erp", "-o", "json"],

@@ -52,7 +52,7 @@ def fold_slices(rows: DataFrame, keys: Sequence[str], fold: Fold, schema: Struct
 
 
 def _fold_batches(fold: Fold, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a task."""
+    """Fold the rows of one slice, in a task of Spark."""
     if all_batches := list(batches):
         yield from fold(pa.Table.from_batches(all_batches)).select(schema.names).cast(schema).to_batches()
 

@@ -15,8 +15,8 @@ from cdc_assets.capture.connectors.apply_connector import Applied
 from cdc_assets.capture.connectors.apply_source import Judged
 from cdc_assets.capture.connectors.connector_inventory import connector_rows, locate
 from cdc_assets.capture.connectors.declared_connectors import declared_connectors
-from cdc_assets.cli import connectors
 from cdc_assets.cli.output_formats import Format
+from cdc_assets.cli.verbs import connectors
 from cdc_assets.clients.connect import ConnectClient
 from cdc_assets.clients.connector_states import ConnectorStatus
 from cdc_assets.registry.errors import ServiceError

@@ -17,7 +17,7 @@ from cdc_assets.capture.connectors.setting_overrides import settle, with_public_
 from cdc_assets.capture.onboarding import onboarding_run, onboarding_state, snapshot
 from cdc_assets.capture.onboarding.onboarding_state import Journal, find_source
 from cdc_assets.capture.preflight.inspection import preflight
-from cdc_assets.cli.source_verbs import onboard
+from cdc_assets.cli.verbs.source_verbs import onboard
 from cdc_assets.clients.databases.postgresql_capture import PostgresCapture
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain

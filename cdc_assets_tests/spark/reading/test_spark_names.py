@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cdc_assets.cli.cdc_command import app
-from cdc_assets.cli.stack_verbs import make_names_again
+from cdc_assets.cli.verbs.stack_verbs import make_names_again
 from cdc_assets.registry.durable_file import replace_json
 from cdc_assets.registry.errors import RefusalError
 from cdc_assets.stack.home import Home

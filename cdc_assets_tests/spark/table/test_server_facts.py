@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_assets.cli.cdc_command import app
-from cdc_assets.cli.status import foreign_spark
+from cdc_assets.cli.verbs.status import foreign_spark
 from cdc_assets.clients import spark_sessions as sessions
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.spark_sessions import MEND, lacks_of

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from benchmarks.bench.whole_run import WholeRun
     from cdc_assets.stack.bill_of_materials import LockedPart
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 
 
 def repository_with(folder: str, what: str, verb: str) -> Path:

@@ -277,7 +277,7 @@ def env() -> None:
     for name, value in sorted(environment.items()):
         print(f"export {name}={shlex.quote(value)}")
     # Dagster imports the instance's storage from here before it looks at the current folder.
-    _print_before("PYTHONPATH", Path(__file__).parents[2])
+    _print_before("PYTHONPATH", Path(__file__).parents[3])
     _print_before("PATH", Path(sys.executable).parent)
     # The stack's own dagster.yaml refers to it, and a shell that is to use that instance needs it: by its file, not its value.
     _print_text_of("CDC_DAGSTER_DB_PASSWORD", home.private_file("dagster_db_password"))

@@ -26,7 +26,7 @@ class Verb:
 
 # Each imports one file only: all of them take a second (test_cli_imports.py).
 def _of_stack_verbs(name: str) -> Any:
-    from cdc_assets.cli import stack_verbs
+    from cdc_assets.cli.verbs import stack_verbs
 
     return {
         "up": stack_verbs.up,
@@ -38,25 +38,25 @@ def _of_stack_verbs(name: str) -> Any:
 
 
 def _of_software_verbs(name: str) -> Any:
-    from cdc_assets.cli import software_verbs
+    from cdc_assets.cli.verbs import software_verbs
 
     return {"bench": software_verbs.bench, "licences": software_verbs.licences, "test": software_verbs.test}[name]
 
 
 def _of_registry_verbs(name: str) -> Any:
-    from cdc_assets.cli import registry_verbs
+    from cdc_assets.cli.verbs import registry_verbs
 
     return {"validate": registry_verbs.validate, "reload": registry_verbs.reload}[name]
 
 
 def _of_stream_and_wait(name: str) -> Any:
-    from cdc_assets.cli import stream_and_wait
+    from cdc_assets.cli.verbs import stream_and_wait
 
     return {"stream": stream_and_wait.stream, "wait": stream_and_wait.wait}[name]
 
 
 def _of_source_verbs(name: str) -> Any:
-    from cdc_assets.cli import source_verbs
+    from cdc_assets.cli.verbs import source_verbs
 
     return {
         "adopt": source_verbs.adopt,
@@ -67,7 +67,7 @@ def _of_source_verbs(name: str) -> Any:
 
 
 def _of_connectors(name: str) -> Any:
-    from cdc_assets.cli import connectors
+    from cdc_assets.cli.verbs import connectors
 
     return {
         "snapshot": connectors.snapshot,
@@ -83,7 +83,7 @@ def _of_connectors(name: str) -> Any:
 
 
 def _of_lake_queries(name: str) -> Any:
-    from cdc_assets.cli import lake_queries
+    from cdc_assets.cli.verbs import lake_queries
 
     return {
         "sql": lake_queries.sql,
@@ -95,31 +95,31 @@ def _of_lake_queries(name: str) -> Any:
 
 
 def _of_monitoring(name: str) -> Any:
-    from cdc_assets.cli import monitoring
+    from cdc_assets.cli.verbs import monitoring
 
     return {"alerts": monitoring.alerts, "metrics": monitoring.metrics}[name]
 
 
 def _of_spark_jobs(name: str) -> Any:
-    from cdc_assets.cli import spark_jobs
+    from cdc_assets.cli.verbs import spark_jobs
 
     return {"spec": spark_jobs.spec, "spark-submit": spark_jobs.spark_submit}[name]
 
 
 def _of_restore(name: str) -> Any:
-    from cdc_assets.cli import restore
+    from cdc_assets.cli.verbs import restore
 
     return {"restore": restore.restore, "drill": restore.drill}[name]
 
 
 def _of_upkeep(name: str) -> Any:
-    from cdc_assets.cli import upkeep
+    from cdc_assets.cli.verbs import upkeep
 
     return {"maintain": upkeep.maintain, "replay": upkeep.replay}[name]
 
 
 def _of_get(name: str) -> Any:
-    from cdc_assets.cli import get
+    from cdc_assets.cli.verbs import get
 
     return {"get": get.get, "describe": get.describe}[name]
 
@@ -128,31 +128,31 @@ def _lone_verb(name: str) -> Any:
     """Of a file that has one verb, or one group of verbs."""
     match name:
         case "status":
-            from cdc_assets.cli import status
+            from cdc_assets.cli.verbs import status
 
             return status.status
         case "render":
-            from cdc_assets.cli import render
+            from cdc_assets.cli.verbs import render
 
             return render.render_verb
         case "reconcile":
-            from cdc_assets.cli import reconcile
+            from cdc_assets.cli.verbs import reconcile
 
             return reconcile.reconcile
         case "ledger":
-            from cdc_assets.cli import ledger
+            from cdc_assets.cli.verbs import ledger
 
             return ledger.ledger
         case "backup":
-            from cdc_assets.cli import backup
+            from cdc_assets.cli.verbs import backup
 
             return backup.app
         case "repair":
-            from cdc_assets.cli import repair
+            from cdc_assets.cli.verbs import repair
 
             return repair.app
         case "quarantine":
-            from cdc_assets.cli import quarantine
+            from cdc_assets.cli.verbs import quarantine
 
             return quarantine.app
     raise KeyError(name)

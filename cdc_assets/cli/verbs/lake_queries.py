@@ -375,8 +375,8 @@ def _print_cut(cut: CutManifest, output: Format) -> None:
     print_rows([{**row, "topics": None} for row in cut.to_rows()], output, narrow=_SHOWN)
 
 
-_GIVEN = Path(__file__).parents[1] / "reading" / "notebooks"
-_ROOT = Path(__file__).parents[2]
+_GIVEN = Path(__file__).parents[2] / "reading" / "notebooks"
+_ROOT = Path(__file__).parents[3]
 
 
 def notebook(
