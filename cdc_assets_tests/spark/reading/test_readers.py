@@ -122,7 +122,7 @@ def test_what_is_not_there_is_told(world: World) -> None:
         CurrentTable(table.source, table.table, world.platform, {"id": "x"}).to_arrow()
     with pytest.raises(DatabaseError, match="None is asked for in column id: give a text"):
         CurrentTable(table.source, table.table, world.platform, {"id": None}).to_arrow()  # type: ignore[dict-item]
-    world.write("t", 0)
+    world.write("x", 0)
     world.append()
     with pytest.raises(LeftToSparkError, match="source/t: only Spark shows .* now: a record that is no c, u, d or r"):
         table.look()
