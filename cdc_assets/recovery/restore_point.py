@@ -195,7 +195,7 @@ class RestoreRequest:
     def point_note(self, table: str) -> str:
         """By which a later call knows whether it asks for the same."""
         if self.keys.single:
-            return f"{self.point(table).text} of keys {sorted(self.keys.single)}"
+            return f"{self.point(table).text}, keys {sorted(self.keys.single)}"
         return f"{self.point(table).text} {self.keys.text}".rstrip()
 
     def row_of(self, outcome: RestoredTable) -> dict[str, Any]:

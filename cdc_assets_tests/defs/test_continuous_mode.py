@@ -58,7 +58,9 @@ def test_the_offsets_sensor_asks_for_backups_alone(
     lake_kafka.topics[LINES].logs[0].append((b"k", b"{}"))
     assert not tick().run_requests
     instance.report_runless_asset_event(
-        dg.AssetMaterialization(dg.AssetKey(["backup", "shop", "backup_lines"]), metadata={"dagster/row_count": 4})
+        dg.AssetMaterialization(
+            dg.AssetKey(["backup", "shop", "backup_lines"]), metadata={"cdc/epoch": 0, "cdc/epoch_records": 4}
+        )
     )
     (request,) = tick().run_requests
     assert request.asset_selection == [dg.AssetKey(["backup", "shop", "backup_lines"])]

@@ -21,7 +21,7 @@ def catch_up(platform: Platform, instance: dg.DagsterInstance) -> None:
     write_silver(lake / "silver/shop/lines", LINES, "lines", "id-lines", 5)
     for layer in ("silver", "backup"):
         for table, records in (("orders", 3), ("lines", 5)):
-            metadata = {"dagster/row_count": records}
+            metadata = {"dagster/row_count": records, "cdc/epoch": 0, "cdc/epoch_records": records}
             instance.report_runless_asset_event(
                 dg.AssetMaterialization(dg.AssetKey([layer, "shop", f"{layer}_{table}"]), metadata=metadata)
             )
