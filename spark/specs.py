@@ -26,11 +26,7 @@ class RowCondition:
 
     @classmethod
     def from_dict(cls, data: Any) -> RowCondition:
-        """From its JSON object.
-
-        Raises:
-            JobRefusedError: it is none.
-        """
+        """From its JSON object. Raises JobRefusedError: it is none."""
         try:
             values = {**data, "values": tuple(data["values"])}
             return cls(**values)
@@ -407,11 +403,7 @@ class StreamSpec(JsonSpec):
 
     @classmethod
     def from_json(cls, text: str) -> StreamSpec:
-        """Read back what to_json wrote.
-
-        Raises:
-            JobRefusedError: it is no stream's.
-        """
+        """Read back what to_json wrote. Raises JobRefusedError: it is no stream's."""
         try:
             data: dict[str, Any] = json.loads(text)
             data["bronze"] = BronzeSpec.from_json(json.dumps(data["bronze"]))

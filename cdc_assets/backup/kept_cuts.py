@@ -35,11 +35,7 @@ class KeptCut:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, key: str) -> KeptCut:
-        """Read one.
-
-        Raises:
-            BackupError: naming the object, when it is none of this format, or not as it was written.
-        """
+        """Read one. Raises BackupError: naming the object, when it is none of this format, or not as it was written."""
         try:
             cut = cls(**read_document(_KIND, data, key=key, sealed=True))
         except TypeError as error:

@@ -125,11 +125,7 @@ class BatchPlan:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, key: str) -> BatchPlan:
-        """Read a plan.
-
-        Raises:
-            BackupError: naming the object, when it is none of this format.
-        """
+        """Read a plan. Raises BackupError: naming the object, when it is none of this format."""
         fields = read_document("plan", data, key=key)
         try:
             return _plan(fields)
@@ -258,11 +254,7 @@ class NewestName:
             return None
 
     def write(self, store: ObjectStore, key: str, sha256: str) -> None:
-        """Let it name the object at `key`, whose bytes have this SHA-256.
-
-        Raises:
-            StoreError: the store does not take it.
-        """
+        """Let it name the object at `key`, whose bytes have this SHA-256. Raises StoreError: the store does not take it."""
         entry = f"{key.removeprefix(self.folder)} {sha256}"
         store.put(self.key, " ".join(filter(None, (entry, sign(self.key, entry)))).encode())
 
@@ -360,11 +352,7 @@ class KeptManifests:
         self._folder = folder
 
     def read(self, listed: StoredObject) -> bytes:
-        """The object's bytes.
-
-        Raises:
-            StoreError: when it has to be read and cannot be.
-        """
+        """The object's bytes. Raises StoreError: when it has to be read and cannot be."""
         if self._folder is None or not listed.md5:
             return self._store.get(listed.key)
         name = hashlib.sha256(f"{self._store.url}/{listed.key}".encode()).hexdigest()

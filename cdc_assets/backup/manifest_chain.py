@@ -72,11 +72,7 @@ class BackupBase:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, key: str) -> BackupBase:
-        """Read one.
-
-        Raises:
-            BackupError: naming the object, when it is none of this format, or not as it was written.
-        """
+        """Read one. Raises BackupError: naming the object, when it is none of this format, or not as it was written."""
         fields = read_document(_KIND, data, key=key, sealed=True)
         try:
             base = cls(**{**fields, "positions": {int(p): int(end) for p, end in fields["positions"].items()}})

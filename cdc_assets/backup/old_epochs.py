@@ -68,11 +68,7 @@ class EpochReading:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, key: str) -> EpochReading:
-        """Read one.
-
-        Raises:
-            BackupError: naming the object, when it is none of this format.
-        """
+        """Read one. Raises BackupError: naming the object, when it is none of this format."""
         fields = read_document(_KIND, data, key=key)
         try:
             reading = cls(**{**fields, "ends": {int(p): int(end) for p, end in fields["ends"].items()}})

@@ -79,11 +79,7 @@ class PlatformEntry:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, key: str) -> PlatformEntry:
-        """Read an entry.
-
-        Raises:
-            BackupError: naming the object, when it is no entry of this format.
-        """
+        """Read an entry. Raises BackupError: naming the object, when it is no entry of this format."""
         fields = read_document(KIND, data, key=key)
         try:
             entry = cls(**fields)

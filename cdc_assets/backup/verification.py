@@ -205,11 +205,7 @@ class StoredSource:
 
 
 def source_in_store(store: ObjectStore, source: str, declared: Collection[str]) -> StoredSource:
-    """One listing of the source's prefix.
-
-    Raises:
-        StoreError: the store cannot be asked.
-    """
+    """One listing of the source's prefix. Raises StoreError: the store cannot be asked."""
     keys = [item.key for item in store.list(f"{source}/")]
     with_manifests = set[str]()
     for key in keys:

@@ -69,7 +69,7 @@ CAPTURE: Mapping[str, KindCapture] = {
         connector=postgresql_connector.capture_config,
         preflight=postgresql_rules.inspect,
         carry=carry_by_marker,
-        incarnation=postgresql_incarnation.verdict,
+        incarnation=postgresql_incarnation.postgresql_verdict,
         epoch=postgresql_incarnation.PostgresEpoch,
         log_end=postgresql_incarnation.log_end,
         partitions=apply_source.publish_by_root,
@@ -117,9 +117,5 @@ CAPTURE: Mapping[str, KindCapture] = {
 
 
 def capture_of(source: HasKind) -> KindCapture:
-    """What is done for a source's kind.
-
-    Raises:
-        LookupError: there is no row for the kind.
-    """
+    """What is done for a source's kind. Raises LookupError: there is no row for the kind."""
     return row_of(CAPTURE, source.kind_name, __name__)

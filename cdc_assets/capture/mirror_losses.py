@@ -46,7 +46,7 @@ class SeenTopic:
     held: dict[str, int] = field(default_factory=dict)
 
 
-def load(source: str) -> dict[str, SeenTopic]:
+def load_seen_topics(source: str) -> dict[str, SeenTopic]:
     """By core topic; empty before the first look."""
     return {
         topic: SeenTopic(seen["id"], _numbers(seen["next"]), _numbers(seen["written"]), seen["losses"], seen["held"])
@@ -243,11 +243,7 @@ class TopicAndCopy:
 
 
 def refuse_one_cluster(core: KafkaCluster, lake: KafkaCluster) -> None:
-    """Two addresses of one cluster are no mirror.
-
-    Raises:
-        RefusalError: naming both and the cluster's id.
-    """
+    """Two addresses of one cluster are no mirror. Raises RefusalError: naming both and the cluster's id."""
     here, there = core.cluster_id(), lake.cluster_id()
     if here == there:
         raise RefusalError(
@@ -270,7 +266,7 @@ def mirror_states(chain: Chain[BaseSource]) -> list[MirrorState]:
     ahead = {**lake.high_watermarks(list(copies.values())), **core.high_watermarks(list(copies))}
     # The core last: what it holds now was not there when MirrorMaker's offsets were read, never the other way round.
     written, states = lake.states(list(copies.values())), core.states(list(copies))
-    seen, mirrors = load(chain.source.name), []
+    seen, mirrors = load_seen_topics(chain.source.name), []
     for table in chain.source.tables:
         topic = names.topic(chain.source, table)
         copied = {p: offset for (name, p), offset in at.items() if name == topic}
@@ -393,11 +389,7 @@ class RepairPlan:
 
 
 def plan(platform: Platform, sources: Sequence[BaseSource], topic: str, *, snapshot: bool = True) -> RepairPlan:
-    """How to repair the mirror of a core topic.
-
-    Raises:
-        RefusalError: when no source mirrors that topic.
-    """
+    """How to repair the mirror of a core topic. Raises RefusalError: when no source mirrors that topic."""
     for source in sources:
         for table in source.tables if names.is_mirrored(source) else ():
             if names.topic(source, table) == topic:
@@ -430,7 +422,7 @@ def repair(platform: Platform, chosen: RepairPlan, say: Say) -> MirrorState:
         onboarding.begin(source.name, [chosen.table.name], "incremental", again=True)
         onboarding.go_on(platform, source.name, say)
     # The topic as it begins now is the whole one: what is gone before that is no loss of the next look.
-    seen, state = load(source.name), platform.core_kafka(source.cluster).states([topic])[topic]
+    seen, state = load_seen_topics(source.name), platform.core_kafka(source.cluster).states([topic])[topic]
     seen[topic] = SeenTopic(state.topic_id, {partition: begin for partition, (begin, _) in state.ranges.items()})
     save(source.name, seen)
     return next(mirrored for mirrored in mirror_states(Chain(platform, source)) if mirrored.topic == topic)

@@ -214,11 +214,7 @@ def table_news(
 
 
 def take_out_copies(chain: Chain[BaseSource], say: Callable[[str], object]) -> None:
-    """Nothing to do is told by the log alone, in milliseconds.
-
-    Raises:
-        SparkRunError: Spark could not take them out.
-    """
+    """Nothing to do is told by the log alone, in milliseconds. Raises SparkRunError: Spark could not take them out."""
     path = chain.bronze_path
     committed = bronze_committed(path)
     if committed is None or not committed.overlaps:

@@ -101,11 +101,7 @@ def _append_some(chain: Chain[BaseSource], plan: AppendPlan, say: Say, result: B
 
 
 def ask_spark(platform: Platform) -> None:
-    """Whether it answers at all: else each table would be tried for nothing.
-
-    Raises:
-        SparkRunError: it does not.
-    """
+    """Whether it answers at all: else each table would be tried for nothing. Raises SparkRunError: it does not."""
     platform.spark().run(lambda session, _: session.range(1).count(), None)
 
 
@@ -168,11 +164,7 @@ class SilverPass:
 
 
 def fold_once(chain: Chain[BaseSource], tables: Sequence[Table], bronze_version: int, say: Say) -> SilverPass:
-    """As the silver asset, up to a version of bronze.
-
-    Raises:
-        CdcAssetsError: the source's catalogue cannot be read.
-    """
+    """As the silver asset, up to a version of bronze. Raises CdcAssetsError: the source's catalogue cannot be read."""
     result = SilverPass()
     catalogue = catalogue_or_last_known(chain, tables, say)
     reasons = why_held(chain, tables, catalogue)

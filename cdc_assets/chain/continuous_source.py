@@ -180,11 +180,7 @@ class SourceWork:
         self._woken = False
 
     def carry(self) -> CarriedPass:
-        """One pass over all tables that are due.
-
-        Raises:
-            CdcAssetsError: Kafka or Spark cannot be asked.
-        """
+        """One pass over all tables that are due. Raises CdcAssetsError: Kafka or Spark cannot be asked."""
         done = CarriedPass()
         self._take_lanes(done)
         self._append(done)

@@ -90,11 +90,7 @@ def _null_ignored(table: Table, columns: Sequence[Column]) -> tuple[str, ...]:
 
 
 def history_spec(lake: str, source: BaseSource, table: Table, silver: SilverSpec) -> SilverSpec:
-    """The same for the table of all versions.
-
-    Raises:
-        SettingError: nothing tells which rows are versions of one.
-    """
+    """The same for the table of all versions. Raises SettingError: nothing tells which rows are versions of one."""
     if not silver.keys:
         raise SettingError(f"{source.name}/{silver.table}: history: scd2 needs a key; declare the table's keys")
     tracked = table.track_history_column_list

@@ -46,11 +46,7 @@ class TableLag:
 
 
 def lags(chain: Chain[BaseSource]) -> dict[str, TableLag]:
-    """By table; a table whose topic does not exist yet lacks nothing.
-
-    Raises:
-        ServiceError: the lake's cluster does not answer.
-    """
+    """By table; a table whose topic does not exist yet lacks nothing. Raises ServiceError: the lake's cluster does not answer."""
     topics = {names.lake_topic(chain.source, table): table for table in chain.source.tables}
     kafka = chain.platform.lake_kafka()
     states = kafka.states(list(topics))

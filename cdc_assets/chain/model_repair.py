@@ -221,11 +221,7 @@ def _with_place(chain: Chain[CapturedSource], obstacle: Obstacle) -> PassedState
 
 
 def _to_read_again(chain: Chain[CapturedSource], ids: set[TableId]) -> list[Table]:
-    """These tables, and those whose models are wrong.
-
-    Raises:
-        CaughtUpTimeoutError: of a model it cannot be told yet.
-    """
+    """These tables, and those whose models are wrong. Raises CaughtUpTimeoutError: of a model it cannot be told yet."""
     catalogue = tables_with_models(chain, [table.id for table in chain.source.tables])
     wrong = wrong_models(chain, catalogue, seconds=_MODEL_SECONDS)
     if unsettled := {id_: model for id_, model in wrong.items() if model.waits}:

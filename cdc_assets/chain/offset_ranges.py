@@ -120,11 +120,7 @@ class TopicWatch:
         self._watched = partitions
 
     def wait(self, seconds: float) -> bool:
-        """Whether something new came, as soon as it did.
-
-        Raises:
-            ServiceError: the cluster refuses the login.
-        """
+        """Whether something new came, as soon as it did. Raises ServiceError: the cluster refuses the login."""
         if self._consumer is None:
             time.sleep(seconds)
             return False

@@ -157,11 +157,7 @@ def plan_reloads(chain: Chain[BaseSource], tables: Sequence[Table], *, anew: boo
 
 
 def ask_source(source: BaseSource, trouble: str) -> CapturedSource:
-    """The source, whose tables can be read again.
-
-    Raises:
-        TopicGapError: they cannot; begins with the trouble.
-    """
+    """The source, whose tables can be read again. Raises TopicGapError: they cannot; begins with the trouble."""
     own = source.captured
     if own is None:
         raise TopicGapError(f"{trouble}; but nobody can be asked to send a topic's records again")

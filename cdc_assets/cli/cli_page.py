@@ -30,7 +30,7 @@ _WIDTH = 100
 _LEFT_OUT = {"help", "install_completion", "show_completion"}
 
 
-def markdown() -> str:
+def cli_page() -> str:
     """The whole page, as Markdown text."""
     group: Any = typer.main.get_command(app)
     commands = group.commands
@@ -77,4 +77,4 @@ def _row(param: Any, context: Any) -> str:
 
 
 if __name__ == "__main__":
-    print(markdown(), end="")
+    print(cli_page(), end="")

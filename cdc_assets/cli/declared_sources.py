@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import ServiceError
+from cdc_assets.registry.errors import RefusalError, ServiceError
 from cdc_assets.registry.kinds import experimental_warnings
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.source_declaration import BaseSource
@@ -43,11 +43,7 @@ def chosen_sources(chosen: Sequence[str] = ()) -> list[BaseSource]:
 
 
 def table_of(source: BaseSource, name: str) -> Table:
-    """The table of that name, as in the registry or in the lake.
-
-    Raises:
-        typer.BadParameter: naming the tables that there are.
-    """
+    """The table of that name, as in the registry or in the lake. Raises typer.BadParameter: naming the tables that there are."""
     try:
         return source.table(name)
     except KeyError as error:
@@ -75,7 +71,22 @@ def complete_topic(incomplete: str) -> list[str]:
 
 
 Sources = Annotated[ChosenSources, typer.Argument(help="Sources; default all.", autocompletion=complete_source)]
+BackedUpSources = Annotated[
+    ChosenSources, typer.Argument(metavar="[SOURCE]…", help="All that have a backup without.", autocompletion=complete_source)
+]
 EVERY_SOURCE = ChosenSources()
+
+
+def with_backup(chosen: ChosenSources, purpose: str) -> list[BaseSource]:
+    """Those that were named, or all that declare a backup.
+
+    Raises:
+        RefusalError: there is none; `purpose` is what there is nothing for.
+    """
+    sources = [source for source in chosen if chosen.are_named or source.backup is not None]
+    if not sources:
+        raise RefusalError(f"no source declares a backup: there is nothing to {purpose} (backup: in its file)")
+    return sources
 
 
 def tell_experimental(sources: Iterable[BaseSource]) -> None:

@@ -107,11 +107,7 @@ def _value(name: str, hint: Any, options: dict[str, Any]) -> Any:
 
 @contextmanager
 def report_errors() -> Iterator[None]:
-    """Whatever ends the block is told, and becomes exit code 2; a fault of ours with its stack trace.
-
-    Raises:
-        typer.Exit: 2.
-    """
+    """Whatever ends the block is told, and becomes exit code 2; a fault of ours with its stack trace. Raises typer.Exit: 2."""
     try:
         yield
     except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):

@@ -305,11 +305,7 @@ class ConnectClient:
         return self.await_stopped(name, deadline=deadline)
 
     def await_stopped(self, name: str, *, deadline: float = 60.0) -> ConnectorStatus:
-        """Wait until it is STOPPED without a task; nothing is asked of it.
-
-        Raises:
-            ServiceError: when the deadline passes.
-        """
+        """Wait until it is STOPPED without a task; nothing is asked of it. Raises ServiceError: when the deadline passes."""
         return self._wait(name, lambda status: status.stopped, "stopped", deadline)
 
     def offsets(self, name: str, *, missing_ok: bool = True) -> list[dict[str, Any]]:
@@ -425,11 +421,7 @@ def _password_keys(configs: Sequence[Mapping[str, Any]]) -> frozenset[str]:
 
 
 def connector_trouble(connect: ConnectClient, name: str) -> str:
-    """One sentence; empty where the connector and all of its tasks run.
-
-    Raises:
-        ServiceError: the cluster does not answer.
-    """
+    """One sentence; empty where the connector and all of its tasks run. Raises ServiceError: the cluster does not answer."""
     status = connect.status(name)
     if status is None:
         return f"connector {name} does not exist at {connect.url}: ./cdc apply makes it"

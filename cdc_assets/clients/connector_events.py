@@ -202,11 +202,7 @@ numbers. ValueError: it is no event."""
 
 
 def read_json_event(raw: bytes | None) -> dict[str, Any]:
-    """Of a connector that writes JSON, with its schema beside it or without.
-
-    Raises:
-        ValueError: it is no JSON object.
-    """
+    """Of a connector that writes JSON, with its schema beside it or without. Raises ValueError: it is no JSON object."""
     if raw is None:
         return {}
     document = json.loads(raw)

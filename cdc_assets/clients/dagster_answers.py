@@ -33,11 +33,7 @@ class DagsterAnswers:
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
 
     def ask(self, query: str, **variables: Any) -> dict[str, Any]:
-        """The answer's `data`.
-
-        Raises:
-            ServiceError: with the address, and what it says instead.
-        """
+        """The answer's `data`. Raises ServiceError: with the address, and what it says instead."""
         import httpx
 
         try:

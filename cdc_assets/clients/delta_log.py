@@ -191,7 +191,7 @@ def version_after(path: str, result: JobResult) -> int:
     return -1 if table is None else int(table.version())
 
 
-def rows_at(path: str, version: int) -> int:
+def silver_rows_at(path: str, version: int) -> int:
     """The same of an older version."""
     return _rows(open_delta(path, version=version))
 

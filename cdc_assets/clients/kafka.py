@@ -243,11 +243,7 @@ class KafkaCluster:
         self._ask(lambda admin: admin.delete_topics([name], request_timeout=self._timeout)[name])
 
     def create_topic(self, name: str, *, partitions: int, replication_factor: int | None, settings: Mapping[str, str]) -> None:
-        """Make a topic that is not there.
-
-        Raises:
-            ServiceError: it is, or the cluster refuses.
-        """
+        """Make a topic that is not there. Raises ServiceError: it is, or the cluster refuses."""
         from confluent_kafka.admin import NewTopic
 
         new = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor or -1, config=dict(settings))
@@ -443,11 +439,7 @@ class TopicWriter:
         self._producer: Any = cluster.clients.make(Producer, **_SETTINGS)
 
     def write(self, topic: str, records: Iterable[Record]) -> None:
-        """All of them, acknowledged by every replica in sync.
-
-        Raises:
-            ServiceError: one was not.
-        """
+        """All of them, acknowledged by every replica in sync. Raises ServiceError: one was not."""
         for record in records:
             self._send(topic, record)
         left = self._producer.flush(_FLUSH_SECONDS)

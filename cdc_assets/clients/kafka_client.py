@@ -91,12 +91,7 @@ class ClientMaker:
             raise ServiceError(f"{cluster}: {error.args[0].str()}") from None
 
     def answer(self, future: concurrent.futures.Future[Any]) -> Any:
-        """What the cluster answers an admin.
-
-        Raises:
-            ServiceError: it refuses the login.
-            KafkaException: as the call raises it.
-        """
+        """What the cluster answers an admin. Raises ServiceError: it refuses the login. KafkaException: as the call raises it."""
         while True:
             try:
                 return future.result(_LOOK_SECONDS)
@@ -136,11 +131,7 @@ class ClientMaker:
             patience = max(1.0, min(2 * patience, until - time.monotonic()))
 
     def refuse(self) -> None:
-        """Ends a wait for what will not come.
-
-        Raises:
-            ServiceError: the login was refused.
-        """
+        """Ends a wait for what will not come. Raises ServiceError: the login was refused."""
         if not self._refused:
             return
         if not self.login:

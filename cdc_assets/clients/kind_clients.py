@@ -94,11 +94,7 @@ CLIENTS: Mapping[str, KindClients] = {
 
 
 def clients_of(kind: str) -> KindClients:
-    """How a server of a kind is asked.
-
-    Raises:
-        LookupError: there is no row for the kind.
-    """
+    """How a server of a kind is asked. Raises LookupError: there is no row for the kind."""
     return row_of(CLIENTS, kind, __name__)
 
 
@@ -110,11 +106,7 @@ def open_database(database: DatabaseKind) -> Any:
 
 
 def open_columns(database: DatabaseKind) -> TranslatedCatalogue:
-    """By its kind; nothing is connected yet.
-
-    Raises:
-        DatabaseError: it has no catalogue that is asked.
-    """
+    """By its kind; nothing is connected yet. Raises DatabaseError: it has no catalogue that is asked."""
     opener = clients_of(database.kind).columns
     if opener is None:
         raise DatabaseError(f"kind {database.kind} is not asked for columns: declare them, with the keys (columns: …, keys: …)")
@@ -122,11 +114,7 @@ def open_columns(database: DatabaseKind) -> TranslatedCatalogue:
 
 
 def open_reader(database: DatabaseKind) -> RowReader:
-    """By its kind.
-
-    Raises:
-        DatabaseError: there is none for it.
-    """
+    """By its kind. Raises DatabaseError: there is none for it."""
     opener = clients_of(database.kind).pages
     if opener is None:
         return SqlReader(open_connection(database))
@@ -134,11 +122,7 @@ def open_reader(database: DatabaseKind) -> RowReader:
 
 
 def open_connection(database: DatabaseKind) -> Connection:
-    """Of a kind that is asked in SQL.
-
-    Raises:
-        DatabaseError: there is none for it.
-    """
+    """Of a kind that is asked in SQL. Raises DatabaseError: there is none for it."""
     opener = clients_of(database.kind).connection
     if opener is None:
         raise DatabaseError(f"a database of kind {database.kind} is not asked through a driver of these")

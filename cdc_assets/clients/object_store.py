@@ -64,11 +64,7 @@ class ObjectStore(ABC):
 
     @abstractmethod
     def get(self, key: str) -> bytes:
-        """The object's bytes.
-
-        Raises:
-            MissingObjectError: when there is none.
-        """
+        """The object's bytes. Raises MissingObjectError: when there is none."""
 
     @abstractmethod
     def list(self, prefix: str, *, after: str = "") -> Iterator[StoredObject]:
@@ -83,11 +79,7 @@ class ObjectStore(ABC):
         """Make the bucket unless it exists: for the endpoints of the local stack. Elsewhere buckets are given."""
 
     def full_key(self, key: str) -> str:
-        """The key in the bucket.
-
-        Raises:
-            StoreError: for a key that could leave the prefix or mean something else than it says.
-        """
+        """The key in the bucket. Raises StoreError: for a key that could leave the prefix or mean something else than it says."""
         full = f"{self.config.prefix}/{key}"
         parts = key.split("/")
         if any(folder in ("", ".", "..") for folder in parts) or any(ord(c) < 32 or c in "\\\x7f" for c in key):

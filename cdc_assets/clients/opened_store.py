@@ -20,11 +20,7 @@ STORE_CLASSES: Mapping[str, Callable[[BackupStore], ObjectStore]] = {
 
 
 def open_store(config: BackupStore) -> ObjectStore:
-    """The store that a source declares.
-
-    Raises:
-        LookupError: its kind has no row here.
-    """
+    """The store that a source declares. Raises LookupError: its kind has no row here."""
     if config.kind not in STORE_CLASSES:
         raise LookupError(f"store {config.kind} has no row in the table of {__name__}: see docs/how-to/add-an-object-store.md")
     return STORE_CLASSES[config.kind](config)

@@ -65,20 +65,12 @@ def _newest(cluster: KafkaCluster, topic: str, ranges: Ranges, window: PeekWindo
 
 
 def start_offsets(cluster: KafkaCluster, topic: str, window: PeekWindow) -> dict[int, int]:
-    """Of each partition the first offset that is looked at.
-
-    Raises:
-        ServiceError: as `read_window`.
-    """
+    """Of each partition the first offset that is looked at. Raises ServiceError: as `read_window`."""
     return {partition: start for partition, (start, _) in _ranges(cluster, _state(cluster, topic), window).items()}
 
 
 def follow(cluster: KafkaCluster, topic: str, window: PeekWindow, seen: Mapping[int, int]) -> Iterator[Record]:
-    """What comes behind these offsets, without an end.
-
-    Raises:
-        ServiceError: the topic is gone.
-    """
+    """What comes behind these offsets, without an end. Raises ServiceError: the topic is gone."""
     offsets = dict(seen)
     while True:
         state = _state(cluster, topic)
@@ -114,11 +106,7 @@ def _ranges(cluster: KafkaCluster, state: TopicState, window: PeekWindow) -> Ran
 
 
 def moment(text: str) -> datetime:
-    """`2026-11-25T12:00`, in UTC where it names no zone, or `5m`: so long ago.
-
-    Raises:
-        ServiceError: it is neither.
-    """
+    """`2026-11-25T12:00`, in UTC where it names no zone, or `5m`: so long ago. Raises ServiceError: it is neither."""
     try:
         return datetime.now(timezone.utc) - parse_duration(text)
     except ValueError:

@@ -76,11 +76,7 @@ def lacks_of(facts: SparkFacts) -> Iterator[SparkLack]:
 
 
 def refuse_lacks(session: Any, remote: str) -> None:
-    """At connect, without a job.
-
-    Raises:
-        SparkRunError: naming all that no job runs without.
-    """
+    """At connect, without a job. Raises SparkRunError: naming all that no job runs without."""
     from spark.table.server_facts import look_at_driver
 
     needed = [lack.message for lack in lacks_of(look_at_driver(session)) if lack.is_needed]

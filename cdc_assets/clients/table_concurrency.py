@@ -32,11 +32,7 @@ def layer_of_lake(layer: str, lake: str) -> str:
 
 @contextmanager
 def table_lock(layer: str, source: str, table: str, *, deadline: float = 900.0, folder: Path | None = None) -> Iterator[None]:
-    """Hold the table for the block.
-
-    Raises:
-        TableBusyError: when another run holds it beyond the deadline; names its process.
-    """
+    """Hold the table for the block. Raises TableBusyError: when another run holds it beyond the deadline; names its process."""
     folder = folder or settings.home() / "locks"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"{layer}.{source}.{table}.lock"

@@ -36,11 +36,7 @@ class Told:
     documents: Callable[[bytes | None, Sequence[str]], dict[str, Any]] | None = None
 
     def document(self, raw: bytes | None) -> dict[str, Any]:
-        """A key, or a value, as its fields.
-
-        Raises:
-            UnreadableRecordError: it has none.
-        """
+        """A key, or a value, as its fields. Raises UnreadableRecordError: it has none."""
         return _json(raw) if self.documents is None else self.documents(raw, self.columns)
 
 

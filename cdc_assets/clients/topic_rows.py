@@ -61,11 +61,7 @@ def reader(source_type: str, modes: str, *, written: bool) -> Read | None:
 
 
 def value(read: Read, text: Any) -> Any:
-    """NULL stays NULL.
-
-    Raises:
-        UnreadableRecordError: it is no value of the type.
-    """
+    """NULL stays NULL. Raises UnreadableRecordError: it is no value of the type."""
     if text is None:
         return None
     plain = {True: "true", False: "false"}.get(text, text) if isinstance(text, bool) else text

@@ -96,11 +96,7 @@ def _file_of(named: str) -> str:
 
 
 def merge_user_definitions(chains: dg.Definitions, named: str) -> dg.Definitions:
-    """Both, as Dagster takes them.
-
-    Raises:
-        SettingError: naming the module and what is wrong with it.
-    """
+    """Both, as Dagster takes them. Raises SettingError: naming the module and what is wrong with it."""
     try:
         merged = dg.Definitions.merge(chains, _read(_load(named)))
         dg.Definitions.validate_loadable(merged)

@@ -201,11 +201,7 @@ def end_long_runs(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun], s
 def carry_until_over(
     context: dg.OpExecutionContext, platform: Platform, source: BaseSource, declared_in: Path | None
 ) -> Iterator[AssetEvent]:
-    """The events of a run as they come.
-
-    Raises:
-        Exception: as the loop has raised it.
-    """
+    """The events of a run as they come. Raises Exception: as the loop has raised it."""
     run = _ContinuousRun(context, platform, source, declared_in)
     run.start()
     try:

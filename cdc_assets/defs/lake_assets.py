@@ -1,4 +1,4 @@
-"""The bronze and silver assets: the committed records of each table, each once, and the current state that is folded of them.
+"""The bronze, silver and windows assets: each committed record once, and the current state that is folded of them.
 
 Bronze is one Kafka read and one Delta commit for all tables of the step. Ranges are worked out here, from the log and the topics
 as they are now, never from what a sensor saw. A table whose topic contradicts the log fails by itself, or is read again
@@ -7,10 +7,16 @@ as they are now, never from what a sensor saw. A table whose topic contradicts t
 Silver folds all tables of the step at the same time, small ones in one Spark job (cdc_assets.chain.silver_fold). Column
 types come from the source's catalogue, one query for all; when the source cannot be asked, silver waits, since a guess about
 types would be a guess about data. A source of topics declares them.
+
+Windowed results stand behind silver: figures of a table's rows by windows of event time, one asset a declaration. A run's
+metadata has what it said anew and took back, by how late it was. `windows_equal_batch` compares with one batch over the same
+rows; `windows_equal_source` with the source's own SQL, on a rhythm of its own, since it costs the source a pass over the table.
+A difference counts once it was seen twice.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import dagster as dg
@@ -20,6 +26,14 @@ from cdc_assets.chain.bronze_append import AppendedTable, append, look, table_ne
 from cdc_assets.chain.fold_specs import catalogue_or_last_known, fold_refusals
 from cdc_assets.chain.silver_fold import Results, fold_others, preview
 from cdc_assets.chain.table_reload import close_gap
+from cdc_assets.chain.windowed_results import (
+    BatchComparison,
+    TableWindows,
+    compare_with_batch,
+    compare_with_source,
+    refine,
+    windows_of,
+)
 from cdc_assets.clients.databases.catalogue import CatalogueTable
 from cdc_assets.clients.delta_log import bronze_committed, silver_rows, version_after
 from cdc_assets.clients.platform import Platform
@@ -27,16 +41,22 @@ from cdc_assets.clients.schema_ledger import LakeColumn, lake_columns, ledger_of
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.defs.asset_specs import asset_key, silver_version
-from cdc_assets.defs.asset_steps import TableMetadata, table_step
+from cdc_assets.defs.asset_steps import CheckRun, TableMetadata, check_step, table_step
+from cdc_assets.defs.check_results import Evidence, check_result, shorten
+from cdc_assets.defs.check_specs import WINDOWS_EQUAL_BATCH, WINDOWS_EQUAL_SOURCE
+from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.schema_and_fresh_checks import schema_news
 from cdc_assets.defs.volumetry_checks import quarantine_evaluation
-from cdc_assets.registry import names
+from cdc_assets.registry import names, settings
 from cdc_assets.registry.display_text import in_markdown
 from cdc_assets.registry.errors import CdcAssetsError, FailuresError
-from cdc_assets.registry.field_types import TableId
+from cdc_assets.registry.field_types import TableId, format_duration
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
+from spark.errors import quantity
 from spark.specs import Column, JobResult
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def build_bronze_assets(source: BaseSource) -> dg.AssetsDefinition:
@@ -226,3 +246,126 @@ def _metadata(lake: str, source: BaseSource, table: Table, found: CatalogueTable
         "cdc/seconds": round(result.seconds, 3),
         "cdc/events_per_second": round(result.rows_read / result.seconds) if result.seconds else 0,
     }
+
+
+def build_windows_assets(source: BaseSource) -> dg.AssetsDefinition:
+    """One subsettable step for all that the source declares."""
+    declared = {dg.AssetKey(windows.key): windows for windows in windows_of(source)}
+
+    @dg.multi_asset(
+        specs=[_spec(key, windows) for key, windows in declared.items()], name=names.op_name("windows", source), can_subset=True
+    )
+    def step(context: dg.AssetExecutionContext, platform: PlatformResource) -> Iterator[dg.MaterializeResult]:
+        for key, windows in declared.items():
+            if key in context.selected_asset_keys:
+                result = refine(platform, windows)
+                if changed := result.detail.get("panes_after_final", 0):
+                    context.log.warning("%s: %s said or taken back after their windows were final", windows.name, changed)
+                yield dg.MaterializeResult(asset_key=key, metadata=_windows_metadata(platform.lake, windows, result))
+
+    return step
+
+
+def _spec(key: dg.AssetKey, windows: TableWindows) -> dg.AssetSpec:
+    source, table, declared = windows.source, windows.table, windows.declared
+    by = f" and {', '.join(declared.by)}" if declared.by else ""
+    of_what = f"table {table.name} by {format_duration(declared.size)} of event time{by}"
+    figures = quantity(len(declared.measures), "figure")
+    return dg.AssetSpec(
+        key,
+        deps=[asset_key("silver", source, table)],
+        description=f"{figures} of {of_what}, refined by late rows.",
+        group_name=source.name,
+        kinds={"delta", "spark", "windows"},
+        owners=table.owners or source.owners,
+        tags={"layer": "windows", "source": source.name, "table": windows.name},
+        metadata={
+            "dagster/table_name": names.quote_parts(("windows", source.name, windows.name)),
+            "dagster/uri": windows.spec(settings.lake()).path,
+            "dagster/storage_kind": "delta",
+            "cdc/panes_uri": windows.spec(settings.lake()).panes_path,
+        },
+    )
+
+
+def _windows_metadata(lake: str, windows: TableWindows, result: JobResult) -> dict[str, Any]:
+    path = windows.spec(lake).path
+    panes = {name.removeprefix("panes_"): count for name, count in result.detail.items() if name.startswith("panes_")}
+    watermark = result.detail.get("watermark")
+    at = None if watermark is None else (_EPOCH + timedelta(microseconds=watermark)).isoformat()
+    return {
+        "dagster/row_count": silver_rows(path) or 0,
+        "cdc/delta_version": version_after(path, result),
+        "cdc/silver_version": result.detail.get("silver_version", -1),
+        "cdc/watermark": at or "none: no row has an event time",
+        "cdc/results_inserted": result.rows_inserted,
+        "cdc/results_refined": result.rows_updated,
+        "cdc/results_deleted": result.rows_deleted,
+        "cdc/panes": dg.MetadataValue.json(panes),
+        "cdc/rows_without_time": result.detail.get("rows_without_time", 0),
+        "cdc/seconds": result.seconds,
+    }
+
+
+@check_step("checks_windows", WINDOWS_EQUAL_BATCH)
+def batch_check(run: CheckRun[TableWindows]) -> Iterator[dg.AssetCheckResult]:
+    """Each result beside what one batch over the same version of silver computes."""
+    for key, windows in run.selected.items():
+        comparison = compare_with_batch(run.chain.platform, windows)
+        metadata = {
+            "cdc/results": comparison.results,
+            "cdc/results_differing": comparison.differing,
+            **({} if comparison.silver_version is None else {"cdc/silver_version": comparison.silver_version}),
+        }
+        sentence = _sentence(comparison, windows.spec(run.chain.platform.lake).path)
+        yield check_result(key, comparison.differing == 0, sentence, metadata)
+
+
+def _sentence(found: BatchComparison, path: str) -> str:
+    if found.silver_version is None:
+        return "nothing is in silver yet"
+    results_text = f"{quantity(found.results, 'result')} of silver's version {found.silver_version}"
+    if not found.differing:
+        return f"{results_text}: as one batch computes them"
+    return f"{results_text}: {found.differing} differ from one batch; remove {path} and {path}__panes, and materialize the asset"
+
+
+_SHOWN = 20
+
+
+@check_step("sums_windows", WINDOWS_EQUAL_SOURCE)
+def sums_check(run: CheckRun[TableWindows]) -> Iterator[dg.AssetCheckResult]:
+    """Each result beside what the source's SQL computes; what could not be asked warns."""
+    for key, windows in run.selected.items():
+        try:
+            evidence, severity = _evidence(windows, run.chain.platform.lake), dg.AssetCheckSeverity.ERROR
+        except CdcAssetsError as error:
+            evidence, severity = (False, f"could not be compared: {error}", {}), dg.AssetCheckSeverity.WARN
+        yield check_result(key, *evidence, severity=severity)
+
+
+def _evidence(windows: TableWindows, lake: str) -> Evidence:
+    comparison = compare_with_source(windows, lake)
+    metadata = {
+        "cdc/results": comparison.results,
+        "cdc/results_differing": len(comparison.differing),
+        "cdc/results_differing_now": comparison.unconfirmed,
+        **(
+            {"cdc/differing": dg.MetadataValue.json([shorten(key) for key in comparison.differing[:_SHOWN]])}
+            if comparison.differing
+            else {}
+        ),
+    }
+    compared = f"{quantity(comparison.results, 'result')} by SQL over the source"
+    if comparison.differing:
+        return (
+            False,
+            f"{compared}: {quantity(len(comparison.differing), 'result')} differ, and did at the look before",
+            metadata,
+        )
+    more = (
+        f"; {quantity(comparison.unconfirmed, 'result')} differ at this look, and are looked at again"
+        if comparison.unconfirmed
+        else ""
+    )
+    return True, f"{compared}: equal{more}", metadata

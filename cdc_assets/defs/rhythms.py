@@ -350,11 +350,7 @@ _ENDED_RUNS = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunSta
 
 
 def days_kept() -> int:
-    """What CDC_RUNS_KEPT says.
-
-    Raises:
-        SettingError: that is no number of days.
-    """
+    """What CDC_RUNS_KEPT says. Raises SettingError: that is no number of days."""
     days_text = settings.lookup(VARIABLE) or str(DAYS)
     if not days_text.isdecimal():
         raise SettingError(f"{VARIABLE}={days_text} is no number of days; 0 keeps runs for ever")

@@ -27,7 +27,7 @@ from cdc_assets.defs.capture_assets import (
     preflight_check,
 )
 from cdc_assets.defs.continuous_run import build_continuous_job
-from cdc_assets.defs.lake_assets import build_bronze_assets, build_silver_assets
+from cdc_assets.defs.lake_assets import batch_check, build_bronze_assets, build_silver_assets, build_windows_assets, sums_check
 from cdc_assets.defs.ledger_assets import build_ledger_assets, ledger_check
 from cdc_assets.defs.offsets_sensor import build_offsets_sensor
 from cdc_assets.defs.platform_resource import PlatformResource
@@ -52,7 +52,6 @@ from cdc_assets.defs.volumetry_checks import (
     rows_check,
     silver_check,
 )
-from cdc_assets.defs.windows_assets import batch_check, build_windows_assets, sums_check
 from cdc_assets.operations.registry_reload import Expected, TakenIn, take_in
 from cdc_assets.registry import names
 from cdc_assets.registry.source_declaration import BaseSource, digest
@@ -124,6 +123,7 @@ def definitions_of(sources: Iterable[BaseSource], gone: Iterable[str] = ()) -> E
         digests={**dict.fromkeys(gone, ""), **{source.name: digest(source) for source in declared}},
         assets=frozenset(tuple(key.path) for key in graph.get_all_asset_keys()),
         checks=frozenset((tuple(key.asset_key.path), key.name) for key in graph.asset_check_keys),
+        check_names=frozenset(spec.name for step in CHECKS for spec in step.specs),
         jobs=frozenset(str(job.name) for defs in built for job in defs.jobs or ()),
         schedules=frozenset(str(schedule.name) for defs in built for schedule in defs.schedules or ()),
         sensors=frozenset(str(sensor.name) for defs in built for sensor in defs.sensors or ()),
@@ -147,9 +147,5 @@ def take_in_sources(
 
 
 def take_in_step(url: str, sources: Iterable[BaseSource], say: Say) -> dict[str, Any]:
-    """The same, as a step of an onboarding asks for it and notes it.
-
-    Raises:
-        ServiceError: as `take_in_sources`.
-    """
+    """The same, as a step of an onboarding asks for it and notes it. Raises ServiceError: as `take_in_sources`."""
     return take_in_sources(url, sources, say=say).to_json()

@@ -287,11 +287,10 @@ def _expiry_metadata(expired: "list[ExpiredTable]") -> dict[str, Any]:
 
 def _row(name: str, result: "Maintained") -> dict[str, str | int | float | bool]:
     after = result.after.to_dict() if result.after is not None else {}
-    kept = "; ".join(f"{reason_kept.version}: {reason_kept.reason}" for reason_kept in (result.kept, result.named) if reason_kept)
     given_up = "; ".join(f"{step}: {reason}" for step, reason in result.given_up.items())
     did = {figure: getattr(result, figure) for figure in _SUMS}
     figures = {figure: after.get(figure, 0) for figure in ("files", "small_files", "bytes", "rows", "dead_rows", "commits")}
-    return {"table": name, **figures, **did, "kept_from": kept, "given_up": given_up, "seconds": result.seconds}
+    return {"table": name, **figures, **did, "kept_from": result.kept_from, "given_up": given_up, "seconds": result.seconds}
 
 
 _FIGURES = ("files", "small_files", "bytes", "dead_rows", "commits", "log_bytes")

@@ -126,11 +126,7 @@ class Channel(Declared):
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
 
     def send(self, alerts: Sequence[Alert]) -> None:
-        """All of them in one message.
-
-        Raises:
-            SettingError: it did not take the message.
-        """
+        """All of them in one message. Raises SettingError: it did not take the message."""
         raise NotImplementedError
 
 
@@ -205,11 +201,7 @@ _FILE: TypeAdapter[tuple[Any, ...]] = TypeAdapter(
 
 
 def load_channels(file: Path) -> tuple[Channel, ...]:
-    """The channels of the file.
-
-    Raises:
-        SettingError: it is not there, or something in it is wrong.
-    """
+    """The channels of the file. Raises SettingError: it is not there, or something in it is wrong."""
     try:
         channels: tuple[Channel, ...] = _FILE.validate_python(YAML(typ="safe").load(file.read_text(encoding="utf-8")) or ())
     except ValidationError as error:

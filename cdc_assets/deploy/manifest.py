@@ -79,11 +79,7 @@ class Deployment(Declared):
 
 
 def load_deployment(file: Path) -> Deployment:
-    """The deployment that the file declares.
-
-    Raises:
-        RefusalError: naming every key that is wrong.
-    """
+    """The deployment that the file declares. Raises RefusalError: naming every key that is wrong."""
     try:
         document: Any = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
         return Deployment.model_validate(document)

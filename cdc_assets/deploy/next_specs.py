@@ -56,11 +56,7 @@ def next_silver(chain: Chain[BaseSource], table: Table) -> SilverSpec:
 
 
 def next_history(chain: Chain[BaseSource], table: Table) -> SilverSpec:
-    """The fold of the table's history, up to what bronze has committed now.
-
-    Raises:
-        RefusalError: the table has none.
-    """
+    """The fold of the table's history, up to what bronze has committed now. Raises RefusalError: the table has none."""
     if table.history != "scd2":
         raise RefusalError(f"{chain.source.name}/{names.table_name(table)} keeps no history: declare history: scd2")
     return history_spec(chain.platform.lake, chain.source, table, next_silver(chain, table))
@@ -93,11 +89,7 @@ def next_stream(chain: Chain[BaseSource], tables: Sequence[Table]) -> StreamSpec
 
 
 def next_ledger(chain: Chain[BaseSource], tables: Sequence[Table]) -> LedgerSpec:
-    """What silver has folded of the tables and the ledger has not counted.
-
-    Raises:
-        RefusalError: silver has folded nothing.
-    """
+    """What silver has folded of the tables and the ledger has not counted. Raises RefusalError: silver has folded nothing."""
     spec = ledger_spec(chain, tables)
     if not spec.tables:
         raise RefusalError(f"silver of {chain.source.name} has folded nothing yet: cdc spec silver {chain.source.name}")

@@ -24,7 +24,7 @@ Files = Mapping[str, str]
 _CONNECTORS = "strimzi/connectors/"
 ANCHOR_LATER = "POSITION-OF-THE-STOP"
 """Stands in a preview for the temporary connector's anchor, which only the stopped connector tells. No connector of it passes
-(onboarding.git_steps)."""
+(onboarding.connector_steps)."""
 
 
 @dataclass(frozen=True)

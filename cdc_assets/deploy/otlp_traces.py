@@ -83,11 +83,7 @@ def traces_endpoint() -> str | None:
 
 
 def send_spans(endpoint: str, spans: Sequence[Span]) -> None:
-    """All of them, by one POST.
-
-    Raises:
-        ServiceError: the collector did not take them.
-    """
+    """All of them, by one POST. Raises ServiceError: the collector did not take them."""
     import httpx
 
     resource = {"service.name": settings.lookup(NAME) or "cdc_assets"}

@@ -225,11 +225,7 @@ def exposition(cache: FigureCache) -> str:
 
 
 def serve(cache: FigureCache, port: int) -> tuple[Any, threading.Thread]:
-    """Begin to serve on the loopback: the server, and its thread. Port 0: one that is free.
-
-    Raises:
-        OSError: the port is taken.
-    """
+    """Begin to serve on the loopback: the server, and its thread. Port 0: one that is free. Raises OSError: the port is taken."""
     from prometheus_client import start_http_server
 
     return start_http_server(port, addr="127.0.0.1", registry=_registry(cache))

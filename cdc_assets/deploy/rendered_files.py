@@ -72,11 +72,7 @@ TARGETS: tuple[Target, ...] = ("strimzi", "connect", "argocd")
 
 
 def render(target: Target, sources: Sequence[BaseSource], deployment: Deployment) -> dict[str, str]:
-    """The target's files.
-
-    Raises:
-        RefusalError: when the registry refers to a variable that the deployment does not give.
-    """
+    """The target's files. Raises RefusalError: when the registry refers to a variable that the deployment does not give."""
     if target == "connect":
         connectors = connectors_to_render(sources, deployment, secrets_folder=deployment.secrets_folder)
         # As `POST /connectors` takes them.

@@ -90,9 +90,9 @@ def offer_definitions(url: str, check: Callable[[str], None]) -> None:
         return
     if named := settings.user_definitions():
         check(named)
-    from cdc_assets.stack.declared_needs import remember
+    from cdc_assets.stack.declared_needs import remember_needs
 
-    remember(home, ["CDC_DEFINITIONS"])
+    remember_needs(home, ["CDC_DEFINITIONS"])
 
 
 def await_definitions(url: str, *, timeout: float) -> LoadedDefinitions | None:

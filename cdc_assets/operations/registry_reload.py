@@ -17,7 +17,7 @@ from typing import Any
 from cdc_assets.clients.source_chain import Say
 from cdc_assets.operations.dagster_webserver import Key, Location, Webserver
 from cdc_assets.operations.own_definitions import news_of_definitions
-from cdc_assets.registry import names, settings
+from cdc_assets.registry import settings
 from cdc_assets.registry.errors import RegistryError, ServiceError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.source_declaration import digest
@@ -25,11 +25,15 @@ from cdc_assets.registry.source_declaration import digest
 
 @dataclass(frozen=True)
 class Expected:
-    """What Dagster must have of some sources. `digests` are those of their declarations, by name; "": the source must be gone."""
+    """What Dagster must have of some sources. `digests` are those of their declarations, by name; "": the source must be gone.
+
+    `check_names` are all that our checks are ever called: any other one on an asset of ours is a user's.
+    """
 
     digests: dict[str, str]
     assets: frozenset[Key] = frozenset()
     checks: frozenset[tuple[Key, str]] = frozenset()
+    check_names: frozenset[str] = frozenset()
     jobs: frozenset[str] = frozenset()
     schedules: frozenset[str] = frozenset()
     sensors: frozenset[str] = frozenset()
@@ -49,7 +53,7 @@ class Expected:
         """What the location still has of these sources, though it is no longer declared; a user's own is declared elsewhere."""
         ours = {key for key, source in location.sources.items() if source in self.digests}
         yield from (f"asset {'/'.join(key)}" for key in sorted(ours - self.assets))
-        checks = {(key, name) for key, name in location.checks if key in self.assets and name in names.CHECKS}
+        checks = {(key, name) for key, name in location.checks if key in self.assets and name in self.check_names}
         yield from (f"check {name} of {'/'.join(key)}" for key, name in sorted(checks - self.checks))
         yield from (
             f"sensor {name}"

@@ -160,11 +160,7 @@ class _Standing:
         return [late for late in behind if (late.source, late.table) not in self._reasons]
 
     def end(self) -> None:
-        """All others are there.
-
-        Raises:
-            FailuresError: some stand.
-        """
+        """All others are there. Raises FailuresError: some stand."""
         if self._reasons:
             raise FailuresError.of_tables("silver", {f"{s}/{t}": reason for (s, t), reason in self._reasons.items()})
 

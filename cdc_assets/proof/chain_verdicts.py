@@ -194,11 +194,7 @@ def of_metadata(metadata: Mapping[str, Any], at: float) -> RowsCompared | None:
 
 
 def last_comparisons(dagster: DagsterAnswers, verdicts: Sequence[CheckVerdict]) -> dict[tuple[str, ...], RowsCompared]:
-    """By silver's asset; one that is not there was never compared.
-
-    Raises:
-        ServiceError: it cannot be asked.
-    """
+    """By silver's asset; one that is not there was never compared. Raises ServiceError: it cannot be asked."""
     assets = [verdict.asset for verdict in verdicts if verdict.name == CHECK]
     if not assets:
         return {}

@@ -133,11 +133,7 @@ def compare_as_declared(
 
 
 def open_standby(source: Source, place: str) -> StandbyServer:
-    """The standby at `host:port`.
-
-    Raises:
-        DatabaseError: the source's kind has none, or it is not reached.
-    """
+    """The standby at `host:port`. Raises DatabaseError: the source's kind has none, or it is not reached."""
     from cdc_assets.proof.kind_proof import proof_of
 
     opener = proof_of(source).standby

@@ -64,9 +64,5 @@ PROOF: Mapping[str, KindProof] = {
 
 
 def proof_of(source: HasKind) -> KindProof:
-    """How a source's kind is proven.
-
-    Raises:
-        LookupError: there is no row for the kind.
-    """
+    """How a source's kind is proven. Raises LookupError: there is no row for the kind."""
     return row_of(PROOF, source.kind_name, __name__)

@@ -33,11 +33,7 @@ def can_plot() -> bool:
 
 
 def png(windows: Sequence[WindowCount], *, title: str, window: str, width: float = 10.0, dpi: int = 100) -> bytes:
-    """One picture of the given windows; times are UTC.
-
-    Raises:
-        SettingError: matplotlib is not installed.
-    """
+    """One picture of the given windows; times are UTC. Raises SettingError: matplotlib is not installed."""
     if not can_plot():
         raise SettingError("plots need matplotlib, which is not installed: ./cdc up installs it, or pip install matplotlib")
     # Without pyplot: no global state, no display, and half of the import time.

@@ -140,11 +140,7 @@ def _message(source: CapturedSource, short: str, unsent: UnsentOfTable) -> str:
 
 
 def read_unsent_changes(source: str) -> UnsentChanges:
-    """What was found by now.
-
-    Raises:
-        CdcAssetsError: the file cannot be read; names it.
-    """
+    """What was found by now. Raises CdcAssetsError: the file cannot be read; names it."""
     try:
         data = read_json(_file(source))
         if data is None:

@@ -63,11 +63,7 @@ class RowStream:
 
 
 def open_scan(found: LakeTable, platform: Platform, values: HiddenValues) -> Any:
-    """What DuckDB registers for the table.
-
-    Raises:
-        RefusalError: it is not in the lake, or only Spark reads it.
-    """
+    """What DuckDB registers for the table. Raises RefusalError: it is not in the lake, or only Spark reads it."""
     if found.is_now:
         if not found.is_there:
             raise RefusalError(f"{found.name}: {_NOTHING}")
@@ -130,11 +126,7 @@ _CLOSED = (
 
 
 def statements_of(text: str) -> list[str]:
-    """The statements of a text, which `;` divides.
-
-    Raises:
-        RefusalError: one of them is no SQL, or no question.
-    """
+    """The statements of a text, which `;` divides. Raises RefusalError: one of them is no SQL, or no question."""
     duckdb = import_duckdb()
     try:
         statements = duckdb.extract_statements(text)
@@ -177,11 +169,7 @@ def query_by_duckdb(
 
 
 def import_duckdb() -> Any:
-    """The module.
-
-    Raises:
-        RefusalError: it is not installed; says how to.
-    """
+    """The module. Raises RefusalError: it is not installed; says how to."""
     try:
         import duckdb
     except ImportError as error:

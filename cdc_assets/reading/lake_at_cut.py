@@ -104,10 +104,6 @@ class LakeAtCut(Mapping[str, TableAtCut]):
 
 
 def at(cut: str, *, platform: Platform | None = None) -> LakeAtCut:
-    """The tables at the cut of that name; of a source's name, at its newest cut.
-
-    Raises:
-        RefusalError: there is no such cut.
-    """
+    """The tables at the cut of that name; of a source's name, at its newest cut. Raises RefusalError: there is no such cut."""
     lake = (platform or Platform()).lake
     return LakeAtCut(lake, find_cut(lake, load_sources(settings.sources_folder()), cut))

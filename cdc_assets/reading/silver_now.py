@@ -188,11 +188,7 @@ def now(source: str | BaseSource, table: str, *, platform: Platform | None = Non
 
 
 def find_source(source: str | BaseSource) -> BaseSource:
-    """The source of that name.
-
-    Raises:
-        DatabaseError: the registry has none.
-    """
+    """The source of that name. Raises DatabaseError: the registry has none."""
     if not isinstance(source, str):
         return source
     by_name = {one.name: one for one in load_sources(settings.sources_folder())}

@@ -78,11 +78,7 @@ class BackedUpTable:
 
 
 def find_backup(store: ObjectStore, source: str, table: str) -> BackedUpTable:
-    """By one listing, and all of its manifests.
-
-    Raises:
-        StoreError: the store cannot be asked.
-    """
+    """By one listing, and all of its manifests. Raises StoreError: the store cannot be asked."""
     all_listed = {item.key: item for item in store.list(table_prefix(source, table))}
     base = _base(store, source, table, all_listed)
     whole_base = None if isinstance(base, str) else base

@@ -37,11 +37,7 @@ _REPLACES_FOR = timedelta(days=7)
 
 
 def back_up_columns(store: ObjectStore, lake: str, source: BaseSource, table: Table) -> bool:
-    """Whether there was something to write.
-
-    Raises:
-        StoreError: the store cannot be asked.
-    """
+    """Whether there was something to write. Raises StoreError: the store cannot be asked."""
     silver = _properties(names.silver_path(lake, source, table))
     history = _properties(names.history_path(lake, source, table)) if table.history == "scd2" else {}
     name, changed = names.table_name(table), _has_past(silver)

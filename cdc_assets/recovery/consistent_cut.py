@@ -17,7 +17,7 @@ from cdc_assets.chain.bronze_append import AppendPlan, append, bronze_spec, look
 from cdc_assets.chain.fold_specs import catalogue_or_last_known
 from cdc_assets.chain.offset_ranges import width
 from cdc_assets.chain.silver_fold import fold_others
-from cdc_assets.clients.delta_log import bronze_committed, rows_at, silver_committed, silver_rows, version_that_folded
+from cdc_assets.clients.delta_log import bronze_committed, silver_committed, silver_rows, silver_rows_at, version_that_folded
 from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.recovery.cut_manifest import CutEntry, CutManifest, Topics, keep_cut, name_of_cut
@@ -62,11 +62,7 @@ def bronze_turn(source: BaseSource) -> Iterator[None]:
 
 
 def look_whole(chain: Chain[BaseSource]) -> AppendPlan:
-    """What bronze does not have of each table.
-
-    Raises:
-        TopicGapError: a topic is missing, or contradicts bronze.
-    """
+    """What bronze does not have of each table. Raises TopicGapError: a topic is missing, or contradicts bronze."""
     bronze = look(chain, chain.source.tables)
     if troubles := {**bronze.missing, **bronze.gaps}:
         raise TopicGapError("; ".join(troubles.values()))
@@ -194,11 +190,7 @@ def make_cut(chain: Chain[BaseSource], say: Say) -> MadeCut:
 
 
 def ready_source(source: BaseSource) -> CapturedSource:
-    """The source, whose log and tables are such that a cut can be made.
-
-    Raises:
-        RefusalError: why not.
-    """
+    """The source, whose log and tables are such that a cut can be made. Raises RefusalError: why not."""
     captured = source.captured
     if captured is None or not kind_of(captured).has_commit_places:
         kinds = ", ".join(names_with(lambda kind: kind.has_commit_places))
@@ -237,7 +229,7 @@ def _entry(lake: str, table: Table, topics: dict[str, CommittedTopic], layer: st
             f"{entry_path} has not folded what the cut holds, or more: somebody else folds it; {_again(entry_path)}"
         )
     own_id = str(open_delta(path, version=version).metadata().id)
-    return CutEntry(layer, name, entry_path, version, own_id, rows_at(path, version), folded.quarantined, _ends_of(topics))
+    return CutEntry(layer, name, entry_path, version, own_id, silver_rows_at(path, version), folded.quarantined, _ends_of(topics))
 
 
 def _again(place: str) -> str:

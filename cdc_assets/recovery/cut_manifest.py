@@ -103,11 +103,7 @@ def _from_rows(rows: list[Mapping[str, Any]]) -> CutManifest:
 
 
 def read_cuts(lake: str, source: BaseSource) -> list[CutManifest]:
-    """The source's cuts, newest first; none where it has none yet.
-
-    Raises:
-        RefusalError: the table of cuts has another format.
-    """
+    """The source's cuts, newest first; none where it has none yet. Raises RefusalError: the table of cuts has another format."""
     path = names.cuts_path(lake, source)
     table = open_table(path)
     if table is None:
@@ -123,11 +119,7 @@ def _refuse_other_format(path: str, properties: Mapping[str, str]) -> None:
 
 
 def find_cut(lake: str, sources: Iterable[BaseSource], name: str) -> CutManifest:
-    """The cut of that name; of a source's name its newest.
-
-    Raises:
-        RefusalError: there is none.
-    """
+    """The cut of that name; of a source's name its newest. Raises RefusalError: there is none."""
     by_name = {source.name: source for source in sources}
     source = by_name.get(name.partition("-")[0])
     if source is None:

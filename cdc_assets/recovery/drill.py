@@ -178,11 +178,7 @@ class Drill:
 
     @classmethod
     def from_bytes(cls, data: builtins.bytes, *, key: str) -> Drill:
-        """Read a note.
-
-        Raises:
-            BackupError: naming the object, when it is no note of this format, or not as it was written.
-        """
+        """Read a note. Raises BackupError: naming the object, when it is no note of this format, or not as it was written."""
         fields = read_document(_KIND, data, key=key, sealed=True)
         try:
             return cls(**{**fields, "tables": tuple(DrilledTable(**table) for table in fields["tables"])})

@@ -38,9 +38,5 @@ RECOVERY: Mapping[str, KindRecovery] = {
 
 
 def recovery_of(source: HasKind) -> KindRecovery:
-    """What is done for a source's kind.
-
-    Raises:
-        LookupError: there is no row for the kind.
-    """
+    """What is done for a source's kind. Raises LookupError: there is no row for the kind."""
     return row_of(RECOVERY, source.kind_name, __name__)

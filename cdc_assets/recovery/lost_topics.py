@@ -280,7 +280,7 @@ def _make_empty(cluster: KafkaCluster, source: BaseSource, plan: TopicPlan) -> T
 
 def _place_mirror(chain: Chain[BaseSource], filled: Sequence[FilledTopic], *, is_there: bool) -> None:
     tables = {topic.plan.table.name: topic.plan.table for topic in filled}
-    core, seen = chain.platform.core_kafka(chain.source.cluster), mirror_memory.load(chain.source.name)
+    core, seen = chain.platform.core_kafka(chain.source.cluster), mirror_memory.load_seen_topics(chain.source.name)
     if is_there:
         name = names.mirror_connector_name(chain.source)
         chain.platform.lake_connect().patch_offsets(name, mirror_offsets_of(chain, tables))

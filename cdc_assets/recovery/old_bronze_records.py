@@ -236,11 +236,7 @@ def _is_older(rows: pa.Table, until: float) -> bool:
 
 
 def _assert_same(batches: Sequence[_Batch], bronze: Any, topic: str) -> None:
-    """What a restore would bring back is what would go.
-
-    Raises:
-        BackupError: naming the batches, and the column or the counts.
-    """
+    """What a restore would bring back is what would go. Raises BackupError: naming the batches, and the column or the counts."""
     import pyarrow as pa
 
     from spark.events.arrow_records import sort_rows

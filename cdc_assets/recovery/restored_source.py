@@ -89,11 +89,7 @@ def _specs(platform: Platform, request: RestoreRequest, say: Say) -> tuple[Silve
 
 
 def tables_of(source: BaseSource, wanted: Sequence[str]) -> list[Table]:
-    """The declared tables of these short names; all without.
-
-    Raises:
-        RefusalError: the source declares no such table.
-    """
+    """The declared tables of these short names; all without. Raises RefusalError: the source declares no such table."""
     there = {names.table_name(table): table for table in source.tables}
     if unknown := sorted(set(wanted) - set(there)):
         raise RefusalError(f"{source.name} declares no table {', '.join(unknown)}; there are: {', '.join(there)}")

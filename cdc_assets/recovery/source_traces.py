@@ -46,11 +46,7 @@ class Traces(Protocol):
         """Its address, for messages."""
 
     def find(self) -> list[Trace]:
-        """What is there, in the order in which it can go.
-
-        Raises:
-            DatabaseError: the server cannot be asked.
-        """
+        """What is there, in the order in which it can go. Raises DatabaseError: the server cannot be asked."""
 
     def drop(self, trace: Trace) -> bool:
         """Remove it; False where the role may not.

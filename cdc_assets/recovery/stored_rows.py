@@ -61,11 +61,7 @@ _GZIP = 31
 
 
 def read_object(store: ObjectStore, item: ManifestObject) -> bytes:
-    """The object's lines, as its manifest says them.
-
-    Raises:
-        BackupError: it is gone, or another one.
-    """
+    """The object's lines, as its manifest says them. Raises BackupError: it is gone, or another one."""
     try:
         data = store.get(item.key)
     except StoreError as error:

@@ -54,11 +54,7 @@ class KeptTopic:
         return sum(item.records for item in self.objects)
 
     def read(self) -> Iterator[Record]:
-        """Batch by batch, those of a partition in their order.
-
-        Raises:
-            BackupError: an object is not what its manifest says.
-        """
+        """Batch by batch, those of a partition in their order. Raises BackupError: an object is not what its manifest says."""
         for number in range(len(self.manifests)):
             yield from _records(self.store, self._objects_of(number), self.manifests[number].plan.layout.values)
 
@@ -164,11 +160,7 @@ class TopicPlan:
 
 
 def backup_store(chain: Chain[BaseSource]) -> ObjectStore:
-    """The source's.
-
-    Raises:
-        RefusalError: it declares none.
-    """
+    """The source's. Raises RefusalError: it declares none."""
     if chain.source.backup is None:
         raise RefusalError(f"source {chain.source.name} declares no backup: there is nothing to restore from")
     store: ObjectStore = chain.platform.store(chain.source.backup.store)

@@ -86,11 +86,7 @@ _PATTERN = re.compile(_TEXT + "".join(rf"\{{{name}\}}{_TEXT}" for name in _FIELD
 
 
 def check_hours(pattern: str) -> str:
-    """The pattern itself.
-
-    Raises:
-        ValueError: says what is wrong with it, and what one may look like.
-    """
+    """The pattern itself. Raises ValueError: says what is wrong with it, and what one may look like."""
     parts = pattern.split("/")
     if not _PATTERN.fullmatch(pattern) or len(pattern) > _MOST:
         fields = ", ".join(f"{{{name}}}" for name in _FIELDS)

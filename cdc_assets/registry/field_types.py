@@ -63,11 +63,7 @@ def parse_duration(value: object) -> timedelta:
 
 
 def parse_rhythm(value: object) -> timedelta | str:
-    """A duration, or the word `never`.
-
-    Raises:
-        ValueError: naming the accepted forms.
-    """
+    """A duration, or the word `never`. Raises ValueError: naming the accepted forms."""
     if value == NEVER:
         return NEVER
     try:

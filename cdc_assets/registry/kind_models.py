@@ -18,9 +18,5 @@ MODELS: Mapping[str, type[DatabaseKind]] = {
 
 
 def model_of(kind: str) -> type[DatabaseKind]:
-    """What a user writes below `database:` for a kind that has such a block.
-
-    Raises:
-        LookupError: there is no row for the kind.
-    """
+    """What a user writes below `database:` for a kind that has such a block. Raises LookupError: there is no row for the kind."""
     return row_of(MODELS, kind, __name__)

@@ -192,11 +192,7 @@ def names_with(fact: Callable[[Kind], object]) -> list[str]:
 
 
 def row_of(table: Mapping[str, _Row], kind: str, module: str) -> _Row:
-    """What a room's table says of a kind; `module` has the table.
-
-    Raises:
-        LookupError: the room has no row for it.
-    """
+    """What a room's table says of a kind; `module` has the table. Raises LookupError: the room has no row for it."""
     if kind not in table:
         raise LookupError(f"kind {kind} has no row in the table of {module}: add one, as docs/how-to/add-a-database.md says")
     return table[kind]

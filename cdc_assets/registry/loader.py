@@ -83,11 +83,7 @@ def registry_files(folder: Path) -> list[Path]:
 
 
 def load_source(file: Path) -> BaseSource:
-    """One registry file.
-
-    Raises:
-        RegistryError: with every finding in it.
-    """
+    """One registry file. Raises RegistryError: with every finding in it."""
     document = _parse(file)
     kind = document.get("kind", "database")
     if kind not in _DOORS:

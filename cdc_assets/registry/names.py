@@ -103,14 +103,6 @@ OF_SOURCE = MAINTENANCE, CUT, DRILL = "maintenance", "cut", "drill"
 """Beside the layers: one asset per source, about the tables of all."""
 ASSET_LAYERS = (*LAYERS, "windows")
 """Those of a chain, and what is computed behind it of tables that declare it."""
-CHECKS = frozenset(
-    {
-        *("connector_running", "events_flow", "preflight", "nothing_lost", "record_parity", "reconciled", "schema", "fresh"),
-        *("quarantine_empty", "table_model", "history_reconciled", "manifest_parity", "topic_mirror", "mirror_bronze"),
-        *("bronze_fates", "late_events", "maintained", "cuts_kept", "drilled", "windows_equal_batch", "windows_equal_source"),
-    }
-)
-"""Our checks, by name: any other one on an asset of ours is a user's."""
 COMMANDS = ("cdc", "commands")
 """The asset whose observations are the commands that have changed something, with who called them."""
 MARKER_PREFIX = SIGNAL_SCHEMA = "cdc_assets"

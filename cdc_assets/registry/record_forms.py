@@ -102,12 +102,7 @@ class SchemaRegistry(Declared):
 
     @property
     def place(self) -> str:
-        """Where it is, without a login.
-
-        Raises:
-            MissingAddressError: its variable is not set.
-            EndpointError: it is no address.
-        """
+        """Where it is, without a login. Raises MissingAddressError: its variable is not set. EndpointError: it is no address."""
         try:
             return _without_login(settings.resolve(self.url))
         except ValueError as error:

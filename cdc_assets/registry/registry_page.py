@@ -67,7 +67,7 @@ _WIDTH = 100
 _PAGE = re.compile(r"docs/(?:reference/)?((?:[\w-]+/)?)([\w-]+\.md)")
 
 
-def markdown() -> str:
+def registry_page() -> str:
     """The whole page, as Markdown text."""
     models = {model for _, model, _ in _SECTIONS}
     sections = list(_SECTIONS)
@@ -153,4 +153,4 @@ def _anchor(title: str) -> str:
 
 
 if __name__ == "__main__":
-    print(markdown(), end="")
+    print(registry_page(), end="")

@@ -144,11 +144,7 @@ def lake() -> str:
 
 
 def check_lake(root: str) -> str:
-    """The root as paths below it begin.
-
-    Raises:
-        SettingError: no lake can lie there.
-    """
+    """The root as paths below it begin. Raises SettingError: no lake can lie there."""
     if "://" not in root:
         return root
     try:
@@ -177,11 +173,7 @@ def jmx_addresses() -> dict[str, str]:
 
 
 def address(name: str) -> str:
-    """The address called `name`.
-
-    Raises:
-        MissingAddressError: saying what it is and how to set it.
-    """
+    """The address called `name`. Raises MissingAddressError: saying what it is and how to set it."""
     value = lookup(name)
     if not value:
         raise MissingAddressError(name, _meaning(name), is_of_stack=name in SET_BY_STACK)

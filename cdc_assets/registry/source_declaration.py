@@ -164,11 +164,7 @@ class BaseSource(Declared):
         return table.reconciliation or self.reconciliation
 
     def table(self, short_name: str) -> Table:
-        """The table whose derived name is `short_name`.
-
-        Raises:
-            KeyError: naming the tables that there are.
-        """
+        """The table whose derived name is `short_name`. Raises KeyError: naming the tables that there are."""
         tables = {short_table_name(table.id): table for table in self.tables}
         for name, table in tables.items():
             if short_name in (name, table.name):

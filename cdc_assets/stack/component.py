@@ -212,11 +212,7 @@ class Component(ABC):
 
     @abstractmethod
     def probe(self) -> None:
-        """Prove that it does its work.
-
-        Raises:
-            NotReadyError: with what was seen instead.
-        """
+        """Prove that it does its work. Raises NotReadyError: with what was seen instead."""
 
     def settle(self) -> None:  # noqa: B027 - most need nothing
         """What is done once after each start, before it counts as healthy. Idempotent."""

@@ -75,11 +75,7 @@ def lake_sets() -> tuple[str, ...]:
 
 
 def jmx_sets() -> tuple[str, ...]:
-    """The agent that serves a JVM's own figures, where somebody asked for it.
-
-    Raises:
-        StackError: CDC_JMX says something else.
-    """
+    """The agent that serves a JVM's own figures, where somebody asked for it. Raises StackError: CDC_JMX says something else."""
     value = os.environ.get(settings.JMX)
     if value is None:
         value = settings.lookup(settings.JMX)
@@ -106,7 +102,7 @@ def _sources() -> tuple[BaseSource, ...]:
         return ()  # whoever asks for the sources themselves says what is wrong
 
 
-def remember(home: Home, names: Collection[str]) -> None:
+def remember_needs(home: Home, names: Collection[str]) -> None:
     """From now on what these variables name, or no longer name, is the stack's: its code server reads it at each load."""
     document = read_json(home.stack)
     before = document.get("environment", {})
@@ -122,7 +118,7 @@ def adopt_sources(home: Home, supervisor: int) -> None:
     Raises:
         StackError: when a source needs a connector that the running Connect worker has not loaded, or the endpoint of GCS.
     """
-    remember(home, REMEMBERED)
+    remember_needs(home, REMEMBERED)
     config = read_json(home.config)
     lacking = sorted(set(plugins()) - set(config.get("plugins", plugins())))
     if lacking and "CDC_CORE_CONNECT" not in config.get("external", {}):

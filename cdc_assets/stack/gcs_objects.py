@@ -61,10 +61,7 @@ class Conditions:
     not_match: int | None = None
 
     def check(self, found: GcsObject | None) -> None:
-        """
-        Raises:
-            RefusedError: 412, as Google's own answers.
-        """
+        """Raises RefusedError: 412, as Google's own answers."""
         generation = found.generation if found else 0
         if self.match not in (None, generation) or self.not_match == generation:
             raise RefusedError(412, "At least one of the pre-conditions you specified did not hold.")
@@ -119,26 +116,17 @@ class KeptObjects:
         return [name for (name,) in self._ask("SELECT name FROM buckets ORDER BY name")]
 
     def create_bucket(self, name: str) -> None:
-        """
-        Raises:
-            RefusedError: 409, there is one.
-        """
+        """Raises RefusedError: 409, there is one."""
         if not self._ask("INSERT INTO buckets VALUES (?) ON CONFLICT DO NOTHING RETURNING name", name):
             raise RefusedError(409, "You already own this bucket. Please select another name.")
 
     def check_bucket(self, name: str) -> None:
-        """
-        Raises:
-            RefusedError: 404, there is none.
-        """
+        """Raises RefusedError: 404, there is none."""
         if not self._ask("SELECT name FROM buckets WHERE name = ?", name):
             raise RefusedError(404, "The specified bucket does not exist.")
 
     def find(self, bucket: str, name: str, conditions: Conditions | None = None) -> GcsObject:
-        """
-        Raises:
-            RefusedError: 404, there is no such object, or 412, it is another generation of it.
-        """
+        """Raises RefusedError: 404, there is no such object, or 412, it is another generation of it."""
         self.check_bucket(bucket)
         stored = self._find(bucket, name)
         (conditions or Conditions()).check(stored)
@@ -147,11 +135,7 @@ class KeptObjects:
         return stored
 
     def open(self, found: GcsObject) -> BinaryIO:
-        """Its bytes.
-
-        Raises:
-            RefusedError: 404, it was replaced or removed since.
-        """
+        """Its bytes. Raises RefusedError: 404, it was replaced or removed since."""
         try:
             return (self._content / found.file).open("rb")
         except FileNotFoundError:
@@ -189,10 +173,7 @@ class KeptObjects:
         return kept
 
     def delete(self, bucket: str, name: str, conditions: Conditions) -> None:
-        """
-        Raises:
-            RefusedError: 404 or 412.
-        """
+        """Raises RefusedError: 404 or 412."""
         self.find(bucket, name)
         with self._lock:
             stored = self._row(bucket, name)

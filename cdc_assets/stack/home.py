@@ -121,11 +121,7 @@ def write_private(file: Path, text: str, *, durable: bool = True) -> None:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """The object in a state file; empty where there is no file.
-
-    Raises:
-        CdcAssetsError: the file has another format.
-    """
+    """The object in a state file; empty where there is no file. Raises CdcAssetsError: the file has another format."""
     return dict(durable_file.read_json(file) or {})
 
 

@@ -131,11 +131,7 @@ def jars_to_read(converter: OwnConverter) -> list[Jar]:
 
 
 def compiler_jars() -> list[Path]:
-    """Those of the Java compiler that the pyspark wheel brings.
-
-    Raises:
-        StackError: it does not.
-    """
+    """Those of the Java compiler that the pyspark wheel brings. Raises StackError: it does not."""
     folder = pyspark_folder()
     jars = [jar for name in _ITS_JARS for jar in sorted(folder.glob(f"{name}-[0-9]*.jar"))]
     if len(jars) != len(_ITS_JARS):

@@ -63,11 +63,7 @@ touched, however little is made: 70 MB of a broker's 256, which it filled 18 tim
 
 
 def java(environment: Mapping[str, str] = os.environ) -> Path:
-    """The `java` executable.
-
-    Raises:
-        StackError: when neither is there.
-    """
+    """The `java` executable. Raises StackError: when neither is there."""
     home = environment.get("JAVA_HOME")
     if home and (version := _version(Path(home))) and version >= _MINIMUM:
         return Path(home) / "bin" / "java"

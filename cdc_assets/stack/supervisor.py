@@ -157,11 +157,7 @@ def stop(home: Home, *, seen: Callable[[StackState], None] = lambda _: None, tim
 
 
 def wipe(home: Home) -> None:
-    """Remove all local state.
-
-    Raises:
-        StackError: when the folder is not one that the stack has made.
-    """
+    """Remove all local state. Raises StackError: when the folder is not one that the stack has made."""
     if not home.root.exists():
         return
     if not home.config.exists() and any(home.root.iterdir()):

@@ -178,7 +178,7 @@ def test_nothing_of_it_is_healed_or_redriven(source: Source, monkeypatch: pytest
     with pytest.raises(DatabaseError, match=told):
         healing.heal(Chain(cast(Platform, SimpleNamespace(lake=str(tmp_path))), source), source.tables[0], result)
     with pytest.raises(DatabaseError, match=told):
-        quarantine._run("shop/shop__bent", None, is_folded=True)
+        quarantine._run(cast(Platform, SimpleNamespace(lake=str(tmp_path))), "shop/shop__bent", None, is_folded=True)
 
 
 def test_a_server_without_a_driver_is_not_asked_and_one_that_is_asked_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from cdc_assets.cli.verbs.status import Answers, judge, print_chains
+from cdc_assets.cli.verbs.status import Answers, judge_chain, print_chains
 from cdc_assets.cli.verdict_lines import print_verdicts
 from cdc_assets.proof.chain_verdicts import FAILED, NOT_RUN, WARNED, CheckVerdict
 from cdc_assets.registry.errors import FailuresError
@@ -57,7 +57,7 @@ def test_what_the_chains_say_is_one_line_and_json_has_all() -> None:
     print_chains(Console(file=out, width=80), rows)
     assert [line for line in out.getvalue().splitlines() if "is not at" in line] == [f"shop/t0 and 35 more: {GONE.format('t0')}"]
     answer = {"tables": rows}
-    judge(answer, Answers(checks=[of(table, GONE.format(table)) for table in TABLES]))
+    judge_chain(answer, Answers(checks=[of(table, GONE.format(table)) for table in TABLES]))
     assert [each["description"] for each in answer["checks"]] == [GONE.format(table) for table in TABLES]
 
 

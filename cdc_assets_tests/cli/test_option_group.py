@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 import typer
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from cdc_assets.cli.declared_sources import EVERY_SOURCE, Sources
 from cdc_assets.cli.verb_frame import OneChain, verb
+from cdc_assets.cli.verb_table import VERBS
 from cdc_assets.clients.platform import Platform
 from cdc_assets.registry.errors import RegistryError
 
@@ -101,3 +103,17 @@ def test_what_keeps_a_verb_from_its_answer_has_its_exit_code(
     done = CliRunner().invoke(app, [])
     assert done.exit_code == code
     assert isinstance(done.exception, RegistryError if failure == 1 else SystemExit)
+
+
+def commands_of(app: typer.Typer) -> list[Callable[..., Any]]:
+    """Those of a group of verbs, and of the groups in it."""
+    own = [command.callback for command in app.registered_commands if command.callback]
+    return own + [
+        command for group in app.registered_groups if group.typer_instance for command in commands_of(group.typer_instance)
+    ]
+
+
+def test_every_verb_stands_in_its_frame() -> None:
+    loaded = {name: verb.load(name) for name, verb in VERBS.items()}
+    commands = {name: commands_of(made) if isinstance(made, typer.Typer) else [made] for name, made in loaded.items()}
+    assert [name for name, made in commands.items() for command in made if not hasattr(command, "__wrapped__")] == []

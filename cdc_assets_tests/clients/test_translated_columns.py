@@ -305,17 +305,17 @@ def test_the_page_says_what_is_done() -> None:
     ],
 )
 def test_mysql(written: str, told: str) -> None:
-    assert mysql.translate(written) == (told, "")
+    assert mysql.translate_column_type(written) == (told, "")
     assert lake_type(Column("c", told)).name
 
 
 def test_a_year_of_mysql_is_read_as_its_client_counts() -> None:
-    assert lake_type(Column("y", mysql.translate("year")[0])).form == "year"
+    assert lake_type(Column("y", mysql.translate_column_type("year")[0])).form == "year"
 
 
 def test_mysql_says_what_is_lost_and_what_is_generated() -> None:
-    assert mysql.translate("float") == ("real", "six_digits")
-    assert mysql.translate("point") == ("point", "unread")
+    assert mysql.translate_column_type("float") == ("real", "six_digits")
+    assert mysql.translate_column_type("point") == ("point", "unread")
     table = CatalogueTable(
         ORDERS, (CatalogueColumn("a", "varchar(20)", True, "utf8mb4"), CatalogueColumn("b", "int", True, "generated")), ()
     )

@@ -10,8 +10,7 @@ import dagster as dg
 import pytest
 
 from cdc_assets.defs.check_results import check_result, runbook
-from cdc_assets.defs.source_chain import build_source_defs
-from cdc_assets.registry import names
+from cdc_assets.defs.source_chain import build_source_defs, definitions_of
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.settings import sources_folder
 from cdc_assets.registry.source_declaration import BaseSource
@@ -40,7 +39,7 @@ def test_every_check_has_its_section(tmp_path: Path) -> None:
     sources = [*load_sources(sources_folder()), loaded(tmp_path, GOOD)]
     definitions = [build_source_defs(with_all(source)) for source in sources]
     checks = {key.name for each in definitions for checks in each.asset_checks or () for key in checks.check_keys}
-    assert checks == NAMES == names.CHECKS
+    assert checks == NAMES == definitions_of([]).check_names
 
 
 def test_a_result_carries_its_section_to_the_person_who_sees_it(monkeypatch: pytest.MonkeyPatch) -> None:

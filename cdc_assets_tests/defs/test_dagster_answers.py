@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc_assets.cli.cdc_command import app
-from cdc_assets.cli.verbs.status import ask_checks, judge
+from cdc_assets.cli.verbs.status import ask_checks, judge_chain
 from cdc_assets.clients.platform import Platform
 from cdc_assets.proof.chain_verdicts import AT_KEY, POSITION_KEY
 from cdc_assets.registry.errors import FailuresError
@@ -83,14 +83,14 @@ def report(instance: dg.DagsterInstance, layer: str, check: str, *, passed: bool
 def status_of_tables() -> tuple[dict[str, str], list[str]]:
     """As `cdc status` shows them, and what has failed."""
     answer: dict[str, Any] = {"tables": [{"source": "feeds", "table": table} for table in ("prices", "plain")]}
-    failed = [each.place for each in judge(answer, ask_checks()) if each.state == "failed"]
+    failed = [each.place for each in judge_chain(answer, ask_checks()) if each.state == "failed"]
     return {row["table"]: row["checks"] for row in answer["tables"]}, failed
 
 
 def rows_compared(table: str) -> Any:
     """As `cdc status -o json` has it."""
     answer: dict[str, Any] = {"tables": [{"source": "feeds", "table": table}]}
-    judge(answer, ask_checks())
+    judge_chain(answer, ask_checks())
     return answer["tables"][0]["rows_compared"]
 
 

@@ -20,7 +20,7 @@ DOCS = ROOT / "docs" / "reference"
 
 def test_the_page_of_the_commands_is_current() -> None:
     page = (DOCS / "cli.md").read_text(encoding="utf-8")
-    assert page == cli.markdown(), "run: python -m cdc_assets.cli.cli_page > docs/reference/cli.md"
+    assert page == cli.cli_page(), "run: python -m cdc_assets.cli.cli_page > docs/reference/cli.md"
     assert [name for name in VERBS if f"### `cdc {name}`" not in page] == []
     helped = CliRunner().invoke(app, ["offsets", "set", "--help"], prog_name="cdc").output
     assert "--dry-run" in helped
@@ -29,7 +29,7 @@ def test_the_page_of_the_commands_is_current() -> None:
 
 def test_the_page_of_the_registry_is_current() -> None:
     page = (DOCS / "registry.md").read_text(encoding="utf-8")
-    assert page == registry.markdown(), "run: python -m cdc_assets.registry.registry_page > docs/reference/registry.md"
+    assert page == registry.registry_page(), "run: python -m cdc_assets.registry.registry_page > docs/reference/registry.md"
     section = page.split("## batching\n")[1].split("\n## ")[0]
     assert [key for key in Batching.model_fields if f"| `{key}` |" not in section] == []
     assert "`10s`" in section

@@ -75,11 +75,7 @@ def all_rows(session: SparkSession, spec: SilverSpec, version: int) -> DataFrame
 
 
 def rows_since(session: SparkSession, spec: SilverSpec, version: int, before: Folded) -> DataFrame:
-    """Rows among which is everything that comes after what was folded.
-
-    Raises:
-        BronzeExpiredError: some of it is gone.
-    """
+    """Rows among which is everything that comes after what was folded. Raises BronzeExpiredError: some of it is gone."""
     floors = table_floors(session, spec)
     if all(is_within(floor, before, topic) for topic, floor in floors.items()):
         return rows_in_log(session, spec, version)
@@ -249,11 +245,7 @@ class BronzeTail:
         self._folder, self._tables, self._after, self._version = open_folder(path), tables, after, version
 
     def of_table(self, table: str) -> pa.Table:
-        """The table's records, in COLUMNS.
-
-        Raises:
-            LeftToSparkError: the log does not say it all.
-        """
+        """The table's records, in COLUMNS. Raises LeftToSparkError: the log does not say it all."""
         return keep_rows(self._records, pc.equal(self._records["table"], table))
 
     @cached_property

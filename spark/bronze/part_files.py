@@ -110,11 +110,7 @@ def _cuts(start: int, end: int, room: int, size: int) -> Iterator[tuple[int, int
 
 
 def commit_files(spec: BronzeSpec, committed: Committed, files: Sequence[AddFile], shares: Mapping[str, TopicCommit]) -> int:
-    """The version of the commit; the table is made by it where there is none.
-
-    Raises:
-        LeftToSparkError: nothing is committed.
-    """
+    """The version of the commit; the table is made by it where there is none. Raises LeftToSparkError: nothing is committed."""
     metadata = bronze_metadata(spec.operation_id, committed, shares)
     if committed.version < 0:
         turn = (APPEND_APP, committed.turn)

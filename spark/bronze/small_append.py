@@ -116,11 +116,7 @@ def discard_parts(spec: BronzeSpec, parts: Sequence[BatchPart]) -> None:
 
 
 def find_missing_ranges(spec: BronzeSpec) -> BatchWork:
-    """Bronze's log as it is now.
-
-    Raises:
-        LeftToSparkError: it does not tell here what is committed.
-    """
+    """Bronze's log as it is now. Raises LeftToSparkError: it does not tell here what is committed."""
     committed = _look_at_log(spec.path)
     return BatchWork(committed, [left for topic in spec.topics if (left := remaining(topic, committed)) is not None])
 

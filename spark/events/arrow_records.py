@@ -74,21 +74,13 @@ def keep_rows(table: pa.Table, mask: pa.ChunkedArray | pa.Array) -> pa.Table:
 
 
 def leave_any(reasons: pa.ChunkedArray | pa.Array, what: str) -> None:
-    """Where one of these is true, what is in hand is Spark's to look at.
-
-    Raises:
-        LeftToSparkError: it is; `what` says why.
-    """
+    """Where one of these is true, what is in hand is Spark's to look at. Raises LeftToSparkError: it is; `what` says why."""
     if pc.any(reasons).as_py():
         raise LeftToSparkError(what)
 
 
 def leave_first(reasons: Mapping[str, object]) -> None:
-    """Where one of these is true, the same.
-
-    Raises:
-        LeftToSparkError: naming the first that is.
-    """
+    """Where one of these is true, the same. Raises LeftToSparkError: naming the first that is."""
     for what, holds in reasons.items():
         if holds:
             raise LeftToSparkError(what)

@@ -181,11 +181,7 @@ def describe(topics: Sequence[TopicRange]) -> str:
 
 @contextmanager
 def losses_named(topics: Sequence[TopicRange]) -> Iterator[None]:
-    """Around whatever reads Kafka.
-
-    Raises:
-        JobRefusedError: when Spark says that records of a range are not to be had.
-    """
+    """Around whatever reads Kafka. Raises JobRefusedError: when Spark says that records of a range are not to be had."""
     try:
         yield
     except SPARK_FAILURES as error:

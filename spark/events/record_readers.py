@@ -50,22 +50,14 @@ _CONNECTORS: Mapping[str, Connector] = {kind.name: kind for kind in CONNECTORS}
 
 @cache
 def envelope(name: str) -> Envelope:
-    """The envelope of that name.
-
-    Raises:
-        JobRefusedError: naming the known ones.
-    """
+    """The envelope of that name. Raises JobRefusedError: naming the known ones."""
     if name not in _CLASSES:
         raise JobRefusedError(f"envelope {name!r} is not known; known are {', '.join(sorted(_CLASSES))}")
     return _CLASSES[name]()
 
 
 def connector(name: str) -> Connector:
-    """The kind of source of that name.
-
-    Raises:
-        JobRefusedError: naming the known ones.
-    """
+    """The kind of source of that name. Raises JobRefusedError: naming the known ones."""
     if name not in _CONNECTORS:
         raise JobRefusedError(f"connector {name!r} is not known; known are {', '.join(sorted(_CONNECTORS))}")
     return _CONNECTORS[name]

@@ -47,11 +47,7 @@ class Field:
 
 
 def fields_of(spec: SilverSpec) -> list[Field]:
-    """The spec's columns.
-
-    Raises:
-        LeftToSparkError: only Spark reads one of them.
-    """
+    """The spec's columns. Raises LeftToSparkError: only Spark reads one of them."""
     return [_field(column) for column in spec.columns]
 
 

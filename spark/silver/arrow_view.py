@@ -90,11 +90,7 @@ class SilverVersion:
 
 
 def open_silver(path: str) -> SilverVersion:
-    """The newest version.
-
-    Raises:
-        LeftToSparkError: it is not to be read here.
-    """
+    """The newest version. Raises LeftToSparkError: it is not to be read here."""
     leave_first({"the lake is not reached without Spark": not is_reached(path)})
     if not open_folder(path).has_files(LOG) or not is_delta(path):
         return SilverVersion(None, None)

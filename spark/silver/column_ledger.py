@@ -234,11 +234,7 @@ class ColumnLedger:
 
     @classmethod
     def from_text(cls, text: str) -> ColumnLedger:
-        """What to_text wrote.
-
-        Raises:
-            TableStopError: when it is not, or has another format.
-        """
+        """What to_text wrote. Raises TableStopError: when it is not, or has another format."""
         try:
             data = json.loads(text)
             if refusal := other_format(f"table property {PROPERTY}", "a schema ledger", data.get("cdc_assets"), FORMAT):

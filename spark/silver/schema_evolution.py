@@ -102,11 +102,7 @@ class ColumnComparison:
 
 
 def compare_columns(old: ColumnLedger, spec: SilverSpec, *, after: str) -> ColumnComparison:
-    """What `align_columns` has to do, from the table's ledger alone.
-
-    Raises:
-        TableStopError, RebuildNeededError: as it does.
-    """
+    """What `align_columns` has to do, from the table's ledger alone. Raises TableStopError, RebuildNeededError: as it does."""
     ledger, renewed = table_generation.renew_generation(old, spec, after=after)
     planned = plan(ledger.columns, spec, after=after)
     orders = orders_with(ledger.orders, order_of(ledger.of_source()), order_of(spec.columns, after=after))

@@ -101,11 +101,7 @@ def _mark_deleted(rows: pa.Table, spec: SilverSpec) -> pa.Table:
 
 
 def create_table(spec: SilverSpec, rows: pa.Table, user_metadata: str) -> None:
-    """The table as its version 0, or nothing.
-
-    Raises:
-        LeftToSparkError: somebody else has made one meanwhile.
-    """
+    """The table as its version 0, or nothing. Raises LeftToSparkError: somebody else has made one meanwhile."""
     properties = {**silver_table.table_properties(spec), PROPERTY: first_ledger(spec).to_text()}
     commit_writer.create_table(spec.path, rows, properties, user_metadata, bounded=silver_table.columns_with_bounds(spec))
 
@@ -134,11 +130,7 @@ class SmallTable:
 
 
 def read_folded(path: str) -> Folded | None:
-    """What the table has folded; None where there is none.
-
-    Raises:
-        LeftToSparkError: its log does not tell that here.
-    """
+    """What the table has folded; None where there is none. Raises LeftToSparkError: its log does not tell that here."""
     commits: list[dict[str, Any]] = []
     for commits in widen(lambda limit: newest_commits(path, limit) or []):
         folded = fold_silver(surviving(commits))
@@ -292,11 +284,7 @@ def _fold_changes(changes: pa.Table, spec: SilverSpec, *, from_start: bool) -> t
 
 
 def new_rows(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> ChangedRows:
-    """The new rows of a table without a key.
-
-    Raises:
-        LeftToSparkError: Spark has to look at it.
-    """
+    """The new rows of a table without a key. Raises LeftToSparkError: Spark has to look at it."""
     batch, before = _batch(table, silver_run, tail), silver_run.before
     truncated = batch.truncated != (before.truncated if before else None)
     leave_first({"an event comes late": batch.late.num_rows, "a TRUNCATE of a table without a key": truncated})
@@ -388,11 +376,7 @@ def spec_of_table(delta: Any, spec: SilverSpec, before: Folded) -> SilverSpec:
 
 
 def refuse_rules(silver_run: SilverRun, fields: list[Field]) -> None:
-    """Rules and states of a table that only Spark's fold knows.
-
-    Raises:
-        LeftToSparkError: naming the first of them.
-    """
+    """Rules and states of a table that only Spark's fold knows. Raises LeftToSparkError: naming the first of them."""
     spec, before = silver_run.spec, silver_run.before
     topics_before, topics = before.topics if before else {}, silver_run.committed.of_table(spec.table)
     kinds = {f.column.name: silver_table.type_name(f.column) for f in fields}

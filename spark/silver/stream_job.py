@@ -221,11 +221,7 @@ def run(
 
 
 def parse_trigger(text: str) -> dict[str, Any]:
-    """`availableNow`, or an interval such as `5 seconds`.
-
-    Raises:
-        JobRefusedError: it is neither.
-    """
+    """`availableNow`, or an interval such as `5 seconds`. Raises JobRefusedError: it is neither."""
     if text == AVAILABLE_NOW:
         return {"availableNow": True}
     if not _INTERVAL.fullmatch(text):

@@ -123,11 +123,7 @@ def commit_of(session: SparkSession, path: str, operation_id: str, *, rows: int 
 
 
 def refuse_foreign(path: str) -> None:
-    """Nothing is written into, or over, a table that is somebody else's.
-
-    Raises:
-        TableStopError: always.
-    """
+    """Nothing is written into, or over, a table that is somebody else's. Raises TableStopError: always."""
     raise TableStopError(
         f"{path} is a Delta table without a commit of ours: it is left as it is; move it, or take another CDC_LAKE or source name"
     )

@@ -49,11 +49,7 @@ def commit_settings(metadata: str, **more: Any) -> dict[str, Any]:
 
 
 def attempt(commit: Callable[[], Any], path: str, operation_id: str) -> dict[str, Any]:
-    """What the commit tells; nothing where it fails and is in the log all the same.
-
-    Raises:
-        LeftToSparkError: it is not.
-    """
+    """What the commit tells; nothing where it fails and is in the log all the same. Raises LeftToSparkError: it is not."""
     from deltalake.exceptions import DeltaError
 
     try:

@@ -91,11 +91,7 @@ def floors_of(configuration: Mapping[str, str] | None) -> dict[str, Floor]:
 
 
 def parse_floors(text: str | None) -> dict[str, Floor]:
-    """By topic, from the property's text; empty where there is none.
-
-    Raises:
-        TableStopError: the property has another format.
-    """
+    """By topic, from the property's text; empty where there is none. Raises TableStopError: the property has another format."""
     if not text:
         return {}
     document = json.loads(text)

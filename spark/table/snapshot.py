@@ -104,11 +104,7 @@ def _newest_checkpoint(folder: LakeFolder) -> int | None:
 
 
 def read_checkpoint(folder: LakeFolder, version: int, kinds: Sequence[str] = _OF_CHECKPOINT) -> Iterator[dict[str, Any]]:
-    """The actions of these kinds in a version's checkpoint.
-
-    Raises:
-        OSError: it is not one file, or not to be read here.
-    """
+    """The actions of these kinds in a version's checkpoint. Raises OSError: it is not one file, or not to be read here."""
     import pyarrow.parquet as pq
 
     name = f"{LOG}/{version:020}.checkpoint.parquet"

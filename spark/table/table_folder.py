@@ -113,11 +113,7 @@ def is_hidden(name: str) -> bool:
 
 
 def open_folder(path: str) -> LakeFolder:
-    """The folder at the path; nothing is looked at.
-
-    Raises:
-        JobRefusedError: no lake can lie there.
-    """
+    """The folder at the path; nothing is looked at. Raises JobRefusedError: no lake can lie there."""
     if is_local(path):
         return LocalFolder(path)
 

@@ -74,11 +74,7 @@ class TableLease:
         self.lost = False
 
     def refuse_lost(self) -> None:
-        """Ask the store whether it is still ours.
-
-        Raises:
-            TableHeldError: somebody else has taken it.
-        """
+        """Ask the store whether it is still ours. Raises TableHeldError: somebody else has taken it."""
         with self._turn:
             self.lost = self.lost or bool(_row(self.folder, after=self.number))
         if self.lost:
@@ -157,11 +153,7 @@ def keep(lease: TableLease) -> Iterator[None]:
 
 
 def take(path: str, kind: str, *, seconds: float) -> TableLease:
-    """The lease, as soon as it is free.
-
-    Raises:
-        TableHeldError: it is held for longer than `seconds`.
-    """
+    """The lease, as soon as it is free. Raises TableHeldError: it is held for longer than `seconds`."""
     folder, until = ObjectFolder(path), time.monotonic() + seconds
     while True:
         newest = _newest(folder)

@@ -67,11 +67,7 @@ def parse_key(text: str, names: Sequence[str]) -> list[str | None]:
 
 
 def keys_by_name(session: SparkSession, texts: Sequence[str], spec: SilverSpec) -> DataFrame:
-    """The keys that somebody has written, by the columns' types.
-
-    Raises:
-        JobRefusedError: a text is none of a key.
-    """
+    """The keys that somebody has written, by the columns' types. Raises JobRefusedError: a text is none of a key."""
     rows = [parse_key(text, spec.keys) for text in texts]
     types = {column.name: kind.name for column, kind in zip(spec.columns, lake_types(spec), strict=True)}
     written = session.createDataFrame(rows, ", ".join(f"t{i} string" for i in range(len(spec.keys))))

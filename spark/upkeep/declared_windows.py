@@ -93,11 +93,7 @@ class WindowedSpec(JsonSpec):
 
     @classmethod
     def from_json(cls, text: str) -> WindowedSpec:
-        """Read back what to_json wrote.
-
-        Raises:
-            JobRefusedError: it is no such object, or asks for something impossible.
-        """
+        """Read back what to_json wrote. Raises JobRefusedError: it is no such object, or asks for something impossible."""
         try:
             data: Mapping[str, Any] = json.loads(text)
             measures = tuple(Measure(**measure) for measure in data["measures"])

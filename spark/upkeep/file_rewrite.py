@@ -126,11 +126,7 @@ def only_by_spark(live: LiveTable) -> str:
 
 @contextmanager
 def turn(path: str) -> Iterator[None]:
-    """The table's turn, for a commit.
-
-    Raises:
-        LeftToSparkError: a writer has it; nothing of what was to be committed is.
-    """
+    """The table's turn, for a commit. Raises LeftToSparkError: a writer has it; nothing of what was to be committed is."""
     try:
         with lend_to_task(path, seconds=LEASE_SECONDS):
             yield

@@ -57,6 +57,11 @@ class MaintenancePlan:
     left: str = ""
 
     @property
+    def kept_from(self) -> str:
+        """From which version on all stay, and which stay by themselves."""
+        return _join_versions(self.kept, self.named)
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is nothing to be done."""
         return not (self.rows or self.rewrite_files or self.checkpoint or self.expire_commits or self.remove_files)
@@ -84,6 +89,15 @@ class Maintained:
     seconds: float = 0.0
     given_up: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def kept_from(self) -> str:
+        """From which version on all stay, and which stay by themselves."""
+        return _join_versions(self.kept, self.named)
+
     def to_dict(self) -> dict[str, Any]:
         """As a JSON object."""
         return asdict(self)
+
+
+def _join_versions(*versions: Need | NamedVersion | None) -> str:
+    return "; ".join(f"{version.version}: {version.reason}" for version in versions if version)

@@ -44,11 +44,7 @@ class KeptResults:
 
 
 def state_of_results(session: SparkSession, spec: WindowedSpec) -> KeptResults | None:
-    """What the newest commit of ours says; None where there is no table.
-
-    Raises:
-        TableStopError: the table is none of ours.
-    """
+    """What the newest commit of ours says; None where there is no table. Raises TableStopError: the table is none of ours."""
 
     def newest(commits: list[tuple[int, str | None]]) -> KeptResults | None:
         if (state := _newest(commits)) is not None:

@@ -50,11 +50,7 @@ _RULES = {"mariadb": MARIADB}
 
 
 def lake_type(column: Column) -> LakeType:
-    """The lake type of a source column.
-
-    Raises:
-        JobRefusedError: naming the column, its type and the way out.
-    """
+    """The lake type of a source column. Raises JobRefusedError: naming the column, its type and the way out."""
     if column.kind == "generated":
         raise _refusal(column, "it is a generated column, which the source's log does not have")
     source = _source_type(column)

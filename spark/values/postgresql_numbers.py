@@ -49,11 +49,7 @@ def _boolean(text: Expression) -> Expression:
 
 
 def numeric(source: SourceType) -> LakeType:
-    """A decimal where Delta has one of that size, else the digits as text.
-
-    Raises:
-        Refused: where the mode rounds it.
-    """
+    """A decimal where Delta has one of that size, else the digits as text. Raises Refused: where the mode rounds it."""
     mode = source.modes.decimal
     if not source.args:
         return _any_size(mode)

@@ -40,11 +40,7 @@ def date(source: SourceType) -> LakeType:
 
 
 def _micros(source: SourceType) -> Callable[[Expression], Expression]:
-    """Time or timestamp leaves as microseconds.
-
-    Raises:
-        Refused: where the mode cuts digits off.
-    """
+    """Time or timestamp leaves as microseconds. Raises Refused: where the mode cuts digits off."""
     mode, digits = source.modes.temporal, source.args[0] if source.args else 6
     is_time = source.name.startswith("time ")
     if mode == "connect" and digits > 3:

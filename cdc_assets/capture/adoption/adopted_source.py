@@ -143,7 +143,7 @@ class Adoption:
         }
 
 
-def look(
+def look_at_connector(
     platform: Platform, name: str, folder: Path, *, source: str = "", cluster: str = names.CORE, ours: bool = False
 ) -> Adoption:
     """The adoption of connector `name` beside a core cluster, as `source` (default: by its topic prefix); nothing is written.

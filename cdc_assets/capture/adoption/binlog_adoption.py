@@ -64,11 +64,7 @@ class BinlogAdoption(ABC):
         }
 
     def look(self, running: RunningConnector, source: CapturedSource) -> FoundAtSource:
-        """The tables that its lists take.
-
-        Raises:
-            RefusalError: there is none.
-        """
+        """The tables that its lists take. Raises RefusalError: there is none."""
         database = self.server(source)
         with database.connection() as cursor:
             cursor.execute(_TABLES)

@@ -131,11 +131,7 @@ def _reconfigure_stopped(connect: ConnectClient, config: Mapping[str, str], stat
 
 
 def refuse(found: ConnectorDifference) -> None:
-    """Raise what stands against applying it.
-
-    Raises:
-        ServiceError: saying so.
-    """
+    """Raise what stands against applying it. Raises ServiceError: saying so."""
     if found.taken_by:
         raise ServiceError(f"connector {found.name} at {found.url}: {found.refusal}")
     if found.refusal:

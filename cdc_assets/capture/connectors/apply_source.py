@@ -263,11 +263,7 @@ def _bring(platform: Platform, declared: DeclaredConnector, *, resume_offsets: b
 
 
 def _has_nothing_to_copy(chain: Chain[BaseSource]) -> bool:
-    """Whether none of its topics is there.
-
-    Raises:
-        ServiceError: and none will come, since what fills them has failed.
-    """
+    """Whether none of its topics is there. Raises ServiceError: and none will come, since what fills them has failed."""
     if chain.platform.core_kafka(chain.source.cluster).states(
         [names.topic(chain.source, table) for table in chain.source.tables]
     ):

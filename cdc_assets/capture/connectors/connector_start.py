@@ -90,11 +90,7 @@ def create_stopped(
 
 
 def run_created(connect: ConnectClient, config: Mapping[str, str]) -> None:
-    """Let a connector that was created STOPPED run as it is declared.
-
-    Raises:
-        ServiceError: as Connect says.
-    """
+    """Let a connector that was created STOPPED run as it is declared. Raises ServiceError: as Connect says."""
     _run(connect, config)
 
 

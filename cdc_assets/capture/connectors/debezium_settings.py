@@ -230,7 +230,7 @@ def binlog_tls(database: MariaDb | MySql) -> dict[str, str]:
     return {**mode, "database.ssl.truststore": database.truststore} if database.truststore else mode
 
 
-def login(cluster: str, *prefixes: str) -> dict[str, str]:
+def cluster_login(cluster: str, *prefixes: str) -> dict[str, str]:
     """Of clients on the cluster of that name; nothing where it asks for no login.
 
     Raises:
@@ -250,7 +250,7 @@ def schema_history(source: BaseSource) -> dict[str, str]:
     return {
         "schema.history.internal.kafka.topic": names.schema_history_topic(source),
         "schema.history.internal.kafka.bootstrap.servers": settings.address(settings.variable(source.cluster, "BOOTSTRAP")),
-        **login(source.cluster, "schema.history.internal.consumer.", "schema.history.internal.producer."),
+        **cluster_login(source.cluster, "schema.history.internal.consumer.", "schema.history.internal.producer."),
         # Definitions of all tables of these databases, so that one declared later needs no new history.
         "schema.history.internal.store.only.captured.tables.ddl": "false",
         # A statement that is not understood may change a table.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from cdc_assets.capture.connectors.debezium_settings import login
+from cdc_assets.capture.connectors.debezium_settings import cluster_login
 from cdc_assets.capture.connectors.setting_overrides import with_settings
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.source_declaration import BaseSource
@@ -112,8 +112,8 @@ def _between(source: BaseSource) -> dict[str, str]:
         "target.cluster.alias": names.LAKE,
         "source.cluster.bootstrap.servers": settings.address(settings.variable(source.cluster, "BOOTSTRAP")),
         "target.cluster.bootstrap.servers": settings.address("CDC_LAKE_BOOTSTRAP"),
-        **login(source.cluster, "source.cluster."),
-        **login("lake", "target.cluster."),
+        **cluster_login(source.cluster, "source.cluster."),
+        **cluster_login("lake", "target.cluster."),
         **_IDENTITY[source.topics.replication],
     }
 

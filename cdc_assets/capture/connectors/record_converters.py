@@ -60,11 +60,7 @@ def converter_settings(source: BaseSource) -> dict[str, str]:
 
 
 def class_of_converter(source: CapturedSource) -> str:
-    """The class that writes the values.
-
-    Raises:
-        ServiceError: as `converter_settings`.
-    """
+    """The class that writes the values. Raises ServiceError: as `converter_settings`."""
     if not source.capture.in_avro:
         return BOUNDED_JSON.converter if _value_limit(source) else JSON
     return NULL_KEEPING_AVRO.converter if source.capture.converter == "apicurio" else CONFLUENT

@@ -259,7 +259,11 @@ def _look(chain: Chain[Source]) -> tuple[IdentityLook, Memory, tuple[Start, ...]
     if memory.opening is not None:
         verdict = Verdict("other", memory.opening.reason)
     captured = has_place(offsets)
-    return IdentityLook(facts, verdict, at, witnessed=facts.writable or not captured, captured=captured), memory, answered
+    return (
+        IdentityLook(facts, verdict, at, witnessed=facts.writable or not captured, captured=captured),
+        memory,
+        answered,
+    )
 
 
 def _lost(chain: Chain[Source], memory: Memory, read: int) -> tuple[str, tuple[Start, ...]]:
@@ -333,7 +337,7 @@ def log_end(source: Source) -> str:
     return f"{facts.wal:0{NUMBER_WIDTH}x}" if is_still(remembered, facts) else ""
 
 
-def verdict(chain: Chain[Source], offsets: StoredOffsets | None = None, known: Known | None = None) -> Verdict:
+def postgresql_verdict(chain: Chain[Source], offsets: StoredOffsets | None = None, known: Known | None = None) -> Verdict:
     """Whether its connector may go on from where it is, which is noted, or from these offsets; `known` as in look."""
     looked = look_and_note(chain) if offsets is None else look(chain, offsets, known=known)
     return looked.verdict
@@ -405,11 +409,7 @@ class PostgresEpoch:
 
 
 def drop_idle_slot(source: Source) -> None:
-    """Drop the connector's slot, once nobody reads from it.
-
-    Raises:
-        DatabaseError: somebody still does, after a minute.
-    """
+    """Drop the connector's slot, once nobody reads from it. Raises DatabaseError: somebody still does, after a minute."""
     database, until = PostgresCapture(expect(source.database, Database)), time.monotonic() + _SLOT_DEADLINE_SECONDS
     while True:
         try:

@@ -164,11 +164,7 @@ def note_server(chain: Chain[CapturedSource]) -> None:
 
 
 def refuse_other(chain: Chain[BaseSource]) -> None:
-    """Before a connector is let run.
-
-    Raises:
-        RefusalError: its server is another incarnation; the connector is stopped by now.
-    """
+    """Before a connector is let run. Raises RefusalError: its server is another incarnation; the connector is stopped by now."""
     captured = chain.source.captured
     if captured is None:
         return

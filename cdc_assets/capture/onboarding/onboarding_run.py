@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_assets.capture.onboarding import connector_steps, git_steps, registry_entries, snapshot, topic_verification
+from cdc_assets.capture.onboarding import connector_steps, registry_entries, snapshot, topic_verification
 from cdc_assets.capture.onboarding.connector_steps import KNOWN_TABLES
 from cdc_assets.capture.onboarding.onboarding_state import (
     Facts,
@@ -70,8 +70,8 @@ ROUTES: dict[Route, tuple[Step, ...]] = {
         registry_entries.VERIFY_DEFINITIONS,
     ),
 }
-_WATCHED = {step.name: (step,) for step in git_steps.STEPS}
-_TEMPORARY_WATCHED = {"snapshot": (git_steps.SNAPSHOT,), "remove": git_steps.REMOVE}
+_WATCHED = {step.name: (step,) for step in connector_steps.WATCHED_STEPS}
+_TEMPORARY_WATCHED = {"snapshot": (connector_steps.WATCHED_SNAPSHOT,), "remove": connector_steps.WATCHED_REMOVAL}
 
 
 def steps_of(route: Route, *, watched: bool = False) -> list[Step]:
@@ -132,12 +132,8 @@ def begin(source: str, tables: Sequence[str], route: Route, *, again: bool = Fal
         return journal.running
 
 
-def plan(source: str, tables: Sequence[str], route: Route, *, watched: bool = False) -> list[Step]:
-    """The steps that `begin` and `go_on` would take.
-
-    Raises:
-        RefusalError: when the source or a table's name is not one.
-    """
+def plan_steps(source: str, tables: Sequence[str], route: Route, *, watched: bool = False) -> list[Step]:
+    """The steps that `begin` and `go_on` would take. Raises RefusalError: when the source or a table's name is not one."""
     find_source(source, route, watched=watched)
     for name in tables:
         _table(name)

@@ -122,11 +122,7 @@ def capture_of(source: CapturedSource) -> PostgresCapture:
 
 
 def last_streamed_commit(work: OnboardingWork, began: float) -> Facts:
-    """The commit that the stopped connector has streamed last.
-
-    Raises:
-        RefusalError: it has not streamed anything yet.
-    """
+    """The commit that the stopped connector has streamed last. Raises RefusalError: it has not streamed anything yet."""
     connect, name = work.core_connect, names.connector_name(work.after)
     offsets = [entry["offset"] for entry in connect.offsets(name) if has_place([entry])]
     if len(offsets) != 1:
@@ -141,11 +137,7 @@ def last_streamed_commit(work: OnboardingWork, began: float) -> Facts:
 
 
 def _await_published(work: OnboardingWork, database: PostgresCapture) -> None:
-    """Wait until the tables are in the publication.
-
-    Raises:
-        RefusalError: when they do not come into it.
-    """
+    """Wait until the tables are in the publication. Raises RefusalError: when they do not come into it."""
     publication = names.publication_name(work.after)
     ids = {table.id for table in work.tables}
     until = time.monotonic() + _PUBLISHED_DEADLINE_SECONDS

@@ -116,11 +116,7 @@ _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_$]*")
 
 
 def file_of(folder: Path, source: str) -> Path:
-    """The file that declares the source.
-
-    Raises:
-        RefusalError: when none does.
-    """
+    """The file that declares the source. Raises RefusalError: when none does."""
     for file in registry_files(folder):
         if load_source(file).name == source:
             return file

@@ -198,11 +198,7 @@ class OracleKind(SignalledKind):
         return await_ended(work, lambda: self.open_transactions(work.declared))
 
     def open_transactions(self, source: CapturedSource) -> dict[str, str]:
-        """By their ids; whose they are is not asked.
-
-        Raises:
-            DatabaseError: the role may not see them.
-        """
+        """By their ids; whose they are is not asked. Raises DatabaseError: the role may not see them."""
         with self.database(source).connection() as cursor:
             cursor.execute(_OPEN)
             return {f"{a}.{b}.{c}": f"a transaction open since {start} (xid {a}.{b}.{c})" for a, b, c, start in cursor.fetchall()}

@@ -103,10 +103,10 @@ def by_signal(kind: str, where: str = "") -> Step:
         return signal_snapshot(work, kind, where)
 
     of = f"the rows where {where}" if where else "the tables"
-    return Step("snapshot", f"{kind} snapshot of {of}, asked for by signal; their rows are in the topics", run, stop)
+    return Step("snapshot", f"{kind} snapshot of {of}, asked for by signal; their rows are in the topics", run, stop_snapshot)
 
 
-def stop(work: OnboardingWork) -> Facts:
+def stop_snapshot(work: OnboardingWork) -> Facts:
     """Ask the connector to give up an incremental snapshot that still runs."""
     if (table := names.signal_table(work.after)) not in work.database.tables([table]):
         return {"asked": "nothing: there is no signal table any more"}
@@ -233,11 +233,7 @@ class _SnapshotTalk:
 
 
 def _progress(work: OnboardingWork, message: Notification, open_tables: set[str], rows: dict[str, int]) -> None:
-    """Take note of one notification.
-
-    Raises:
-        RefusalError: when Debezium says that it could not read a table.
-    """
+    """Take note of one notification. Raises RefusalError: when Debezium says that it could not read a table."""
     name = message.table
     if name in open_tables:
         status = message.data.get("status", "")

@@ -53,11 +53,7 @@ class Reading:
 
 
 def refuse_kind(source: BaseSource) -> None:
-    """Refuse a source whose connector takes no signals from here.
-
-    Raises:
-        RefusalError: naming what there is instead.
-    """
+    """Refuse a source whose connector takes no signals from here. Raises RefusalError: naming what there is instead."""
     if source.captured is None:
         raise RefusalError(
             f"{source.name} is a source of topics: nobody can be asked for its rows again but whoever fills the topic; let them "
@@ -123,11 +119,7 @@ def steps(reading: Reading) -> tuple[Step, ...]:
 
 
 def read_again(work: OnboardingWork, reading: Reading) -> dict[str, Facts]:
-    """Every step; what each has found.
-
-    Raises:
-        CdcAssetsError: from the step that failed.
-    """
+    """Every step; what each has found. Raises CdcAssetsError: from the step that failed."""
     with only_one(work.after.name):
         facts = {}
         for step in steps(reading):

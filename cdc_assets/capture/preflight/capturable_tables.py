@@ -93,11 +93,7 @@ def refuse_uncapturable(
     *,
     to_read: Collection[TableId],
 ) -> None:
-    """Every finding of every table at once.
-
-    Raises:
-        DatabaseError: naming tables, columns, and what to do about each.
-    """
+    """Every finding of every table at once. Raises DatabaseError: naming tables, columns, and what to do about each."""
     findings = [f"{finding.subject} {finding.message}" for finding in column_refusals(database, source, found, to_read=to_read)]
     if findings:
         raise DatabaseError(f"{database.place}: nothing was applied:\n" + "\n".join(findings))

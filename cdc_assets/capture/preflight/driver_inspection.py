@@ -40,7 +40,7 @@ class SqlRules:
 
     def inspect(self, chain: Chain[UnaskedSource]) -> Report:
         """All findings; a server that cannot be reached is one."""
-        return inspect(chain, self.ask)
+        return inspect_by_driver(chain, self.ask)
 
     @property
     def ask(self) -> Ask:
@@ -48,13 +48,13 @@ class SqlRules:
         return partial(_ask_in_sql, self)
 
 
-def inspect(chain: Chain[UnaskedSource], ask: Ask) -> Report:
+def inspect_by_driver(chain: Chain[UnaskedSource], ask: Ask) -> Report:
     """Every rule of its kind and of its topics."""
     all_findings = [*findings(chain, ask), *kafka_topics.platform_topic_findings(chain)]
-    return Report(chain.source.name, place_or_unknown(lambda: place(chain.source)), sort_findings(all_findings))
+    return Report(chain.source.name, place_or_unknown(lambda: address_of(chain.source)), sort_findings(all_findings))
 
 
-def place(source: UnaskedSource) -> str:
+def address_of(source: UnaskedSource) -> str:
     """Where its database is, for messages."""
     database = source.database
     return ":".join(str(settings.resolve(getattr(database, key))) for key in database.ADDRESS)
@@ -77,11 +77,7 @@ def findings(chain: Chain[UnaskedSource], ask: Ask) -> Iterator[Finding]:
 
 
 def _ask_in_sql(rules: SqlRules, source: UnaskedSource, tables: list[TableId], user: str) -> Iterator[Finding]:
-    """The findings of a kind that is asked in SQL.
-
-    Raises:
-        DatabaseError: the server cannot be reached.
-    """
+    """The findings of a kind that is asked in SQL. Raises DatabaseError: the server cannot be reached."""
     server = open_connection(source.database)
     with server.cursor():
         pass  # what fails from here on is one query's own

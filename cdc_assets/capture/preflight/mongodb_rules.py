@@ -84,7 +84,7 @@ def _oplog(answers: Mapping[str, Any]) -> Iterator[Finding]:
 
 def inspect(chain: Chain[UnaskedSource]) -> Report:
     """All findings; a server that cannot be reached is one."""
-    return driver_inspection.inspect(chain, ask_mongodb)
+    return driver_inspection.inspect_by_driver(chain, ask_mongodb)
 
 
 def ask_mongodb(source: UnaskedSource, tables: list[TableId], user: str) -> Iterator[Finding]:

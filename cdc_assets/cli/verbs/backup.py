@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_assets.cli.declared_sources import EVERY_SOURCE, ChosenSources, complete_source
+from cdc_assets.cli.declared_sources import EVERY_SOURCE, BackedUpSources, ChosenSources, complete_source, with_backup
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows
 from cdc_assets.cli.verb_frame import verb
 from cdc_assets.clients.platform import Platform
@@ -166,9 +166,7 @@ class _Found:
 @verb(failure=2, lake=True)
 def verify(
     platform: Platform,
-    sources: Annotated[
-        ChosenSources, typer.Argument(metavar="[SOURCE]…", help="All that have a backup without.", autocompletion=complete_source)
-    ] = EVERY_SOURCE,
+    sources: BackedUpSources = EVERY_SOURCE,
     quick: Annotated[bool, typer.Option("--quick", help="Compare sizes and listed digests only, and read what differs.")] = False,
     output: Output = Format.text,
 ) -> None:
@@ -178,10 +176,7 @@ def verify(
     the table, its rows are counted as well. Where the secret `backup_key` is there, a backup signs what
     it writes, and a head without its signature, or with another one, is damage.
     """
-    chosen = [source for source in sources if sources.are_named or source.backup is not None]
-    if not chosen:
-        raise RefusalError("no source declares a backup: there is nothing to verify (backup: in its file)")
-    reports = [report for source in chosen for report in _verify(Chain(platform, source), deep=not quick)]
+    reports = [report for source in with_backup(sources, "verify") for report in _verify(Chain(platform, source), deep=not quick)]
     print_rows([report.to_json() for report in reports], output, narrow=_SHOWN_VERIFIED)
     damage = [sentence for report in reports for sentence in report.damage]
     for sentence in damage:

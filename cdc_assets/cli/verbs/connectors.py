@@ -399,11 +399,7 @@ def reset(platform: Platform, connector: Connector, dry_run: DryRunOfOffsets = F
 
 
 def _require_stopped(platform: Platform, connector: str) -> tuple[ConnectClient, list[dict[str, Any]]]:
-    """Where it is, and its offsets.
-
-    Raises:
-        ServiceError: it is not stopped.
-    """
+    """Where it is, and its offsets. Raises ServiceError: it is not stopped."""
     from cdc_assets.capture.connectors.connector_inventory import locate
 
     connect = locate(platform, connector)

@@ -379,6 +379,7 @@ _GIVEN = Path(__file__).parents[2] / "reading" / "notebooks"
 _ROOT = Path(__file__).parents[3]
 
 
+@verb()
 def notebook(
     folder: Annotated[Path | None, typer.Option(help="Where your notebooks are.  [default: notebooks in CDC_HOME]")] = None,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The first port that is tried.")] = 8888,

@@ -14,6 +14,7 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.registry import settings
 
 
+@verb()
 def alerts(
     test: Annotated[bool, typer.Option("--test", help="Send each channel a message.")] = False, output: Output = Format.text
 ) -> None:

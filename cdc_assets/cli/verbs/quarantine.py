@@ -15,6 +15,8 @@ from rich.table import Table as Grid
 from cdc_assets.chain.quarantine import QuarantinedRecord, QuarantineFilter, quarantine_records
 from cdc_assets.cli.declared_sources import chosen_sources, table_of
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
+from cdc_assets.cli.verb_frame import verb
+from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.display_text import visible
@@ -24,27 +26,37 @@ from cdc_assets.registry.table_declaration import Table
 app = typer.Typer(no_args_is_help=True, help=__doc__)
 ChosenTables = Annotated[str | None, typer.Argument(help="SOURCE or SOURCE/TABLE; default all.")]
 OneTable = Annotated[str, typer.Argument(help="SOURCE/TABLE")]
-ErrorClass = Annotated[str | None, typer.Option("--class", help="Only of this error class.")]
 Partition = Annotated[int | None, typer.Option(help="Only of this partition.")]
-Offset = Annotated[int | None, typer.Option(help="Only the record at this offset.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 ShowSensitive = Annotated[bool, typer.Option("--show-sensitive", help="Values of sensitive columns as they are.")]
 SHOWN = ("source", "table", "state", "partition", "offset", "op", "row_key", "error_class", "message", "first_seen")
 
 
+@dataclass(frozen=True)
+class RecordOptions:
+    """Which records of a table, as options; all without."""
+
+    error_class: Annotated[str | None, typer.Option("--class", help="Only of this error class.")] = None
+    partition: Partition = None
+    offset: Annotated[int | None, typer.Option(help="Only the record at this offset.")] = None
+
+    def to_filter(self, *, every_state: bool = False) -> QuarantineFilter:
+        """As the chain takes it; `every_state`: those that were decided about as well."""
+        return QuarantineFilter(self.error_class, self.partition, self.offset, every_state)
+
+
 @app.command("list")
+@verb()
 def list_(
     chosen: ChosenTables = None,
-    error_class: ErrorClass = None,
-    partition: Partition = None,
-    offset: Offset = None,
+    options: RecordOptions = RecordOptions(),
     every_state: Annotated[
         bool, typer.Option("--all", help="Redriven and dropped records as well, and those of tables that were read again.")
     ] = False,
     output: Output = Format.text,
 ) -> None:
     """List the records in quarantine. What may hold a value of a sensitive column is a hash."""
-    records = _matching_records(chosen, QuarantineFilter(error_class, partition, offset, every_state))
+    records = _matching_records(chosen, options.to_filter(every_state=every_state))
     rows = [h.to_json() for h in records]
     if is_data(output):
         print_document(rows, output)
@@ -61,6 +73,7 @@ def list_(
 
 
 @app.command()
+@verb()
 def show(
     table: OneTable,
     offset: Annotated[int, typer.Argument(help="Its offset.")],
@@ -79,6 +92,7 @@ def show(
 class ChosenRecords:
     """What a call chose of a table's records, and how many there were when it began."""
 
+    platform: Platform
     table: str
     record_filter: QuarantineFilter
     count: int
@@ -94,23 +108,23 @@ class ChosenRecords:
             self.record_filter.error_class, None, self.record_filter.partition, self.record_filter.offset
         )
         decided = partial(getattr(quarantine_redrive, job), choice=choice)
-        return _run(self.table, decided, is_folded=job == "redrive")
+        return _run(self.platform, self.table, decided, is_folded=job == "redrive")
 
 
 def decision(decide: Callable[[ChosenRecords], tuple[dict[str, Any], str]]) -> None:
     """Make `decide` a command. It answers what it did: as facts, and in words for people."""
 
     @app.command(decide.__name__, help=decide.__doc__)
+    @verb()
     def command(
+        platform: Platform,
         table: OneTable,
-        error_class: ErrorClass = None,
-        partition: Partition = None,
-        offset: Offset = None,
+        options: RecordOptions,
         dry_run: DryRun = False,
         output: Output = Format.text,
     ) -> None:
-        record_filter = QuarantineFilter(error_class, partition, offset)
-        chosen = ChosenRecords(table, record_filter, len(_matching_records(table, record_filter)), dry_run)
+        record_filter = options.to_filter()
+        chosen = ChosenRecords(platform, table, record_filter, len(_matching_records(table, record_filter)), dry_run)
         facts, summary = decide(chosen)
         answer = {"table": table, "chosen": chosen.count, **facts, "dry_run": dry_run}
         print_document(answer, output) if is_data(output) else print(f"{table}: {chosen.count} chosen{summary}")
@@ -137,21 +151,20 @@ def drop(chosen: ChosenRecords) -> tuple[dict[str, Any], str]:
     return {"dropped": dropped}, f", {dropped} dropped"
 
 
-def _run(chosen: str, job: Any, *, is_folded: bool) -> Any:
+def _run(platform: Platform, chosen: str, job: Any, *, is_folded: bool) -> Any:
     from cdc_assets.capture.preflight.table_models import refuse_held
     from cdc_assets.capture.source_columns import catalogue_of
     from cdc_assets.chain.fold_specs import history_spec, silver_spec
     from cdc_assets.chain.quarantine import fold_history_again
-    from cdc_assets.clients.platform import Platform
     from cdc_assets.clients.table_concurrency import table_lock
 
     ((source, table),) = _tables(chosen)
-    platform = Platform()
-    catalogue = catalogue_of(Chain(platform, source), [table])
+    chain = Chain(platform, source)
+    catalogue = catalogue_of(chain, [table])
     if table.id not in catalogue:
         raise typer.BadParameter(f"{chosen}: the source has no table {table.name} any more")
     if is_folded:
-        refuse_held(Chain(platform, source), table, catalogue[table.id])
+        refuse_held(chain, table, catalogue[table.id])
     with table_lock("silver", source.name, names.table_name(table)):
         spec = silver_spec(platform.lake, source, table, catalogue[table.id])
         done = platform.spark().run(job, spec)

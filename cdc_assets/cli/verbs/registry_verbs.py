@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
+from cdc_assets.cli.verb_frame import verb
 from cdc_assets.registry import settings
 from cdc_assets.registry.errors import RegistryError
 from cdc_assets.registry.field_types import NEVER, format_duration
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from cdc_assets.operations.registry_reload import RegistryNews
 
 
+@verb()
 def validate(
     folder: Annotated[Path | None, typer.Argument(help="Folder of the registry files; default CDC_SOURCES.")] = None,
     output: Output = Format.text,
@@ -96,6 +98,7 @@ def _portability(source: BaseSource, table: Table) -> Iterator[str]:
         yield from portability_findings(lake, source, table)
 
 
+@verb()
 def reload(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would come and go, and do nothing.")] = False,
     timeout: Annotated[float, typer.Option(min=1.0, help="Seconds to wait for Dagster to have it.")] = 120.0,

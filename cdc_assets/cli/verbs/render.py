@@ -10,6 +10,7 @@ from typing import Annotated, cast
 import typer
 
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
+from cdc_assets.cli.verb_frame import verb
 from cdc_assets.deploy.manifest import load_deployment
 from cdc_assets.deploy.monitoring_files import grafana_files, prometheus_files
 from cdc_assets.deploy.rendered_files import TARGETS, Target, apply, changes, connectors_to_render, render
@@ -28,6 +29,7 @@ _OF_REGISTRY: dict[str, Callable[[Sequence[BaseSource]], dict[str, str]]] = {
 """Targets that need no deployment file."""
 
 
+@verb()
 def render_verb(
     target: Annotated[str, typer.Option(help="strimzi, connect, argocd, spark, prometheus or grafana")],
     out: Annotated[Path, typer.Option(help="The folder that is committed; files go to <out>/<target>/.")],

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_assets.cli.declared_sources import EVERY_SOURCE, ChosenSources, complete_source
+from cdc_assets.cli.declared_sources import EVERY_SOURCE, BackedUpSources, with_backup
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows
 from cdc_assets.cli.progress import console
 from cdc_assets.cli.verb_frame import OneChain, say, verb
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
 from spark.errors import quantity
 from spark.upkeep.replay_spec import WantedKeys
@@ -202,9 +201,7 @@ _SHOWN_DRILLED = ("source", "table", "version", "rows", "differing", "problem")
 @verb(failure=2, lake=True)
 def drill(
     platform: Platform,
-    chosen: Annotated[
-        ChosenSources, typer.Argument(metavar="[SOURCE]…", help="All that have a backup without.", autocompletion=complete_source)
-    ] = EVERY_SOURCE,
+    chosen: BackedUpSources = EVERY_SOURCE,
     last: Annotated[bool, typer.Option("--last", help="Print what the last drill has found, and do nothing.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the restored tables where they are.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be restored and compared; do nothing.")] = False,
@@ -218,9 +215,7 @@ def drill(
 
     if dry_run and (last or keep):
         raise typer.BadParameter("--dry-run does nothing: give it without --last and --keep")
-    chains = [Chain(platform, source) for source in chosen if chosen.are_named or source.backup is not None]
-    if not chains:
-        raise RefusalError("no source declares a backup: there is nothing to drill (backup: in its file)")
+    chains = [Chain(platform, source) for source in with_backup(chosen, "drill")]
     if dry_run:
         _print_plans(chains, output)
         return

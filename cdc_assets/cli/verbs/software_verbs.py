@@ -20,7 +20,7 @@ import typer
 
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document, print_rows
 from cdc_assets.cli.progress import console
-from cdc_assets.cli.verb_frame import report_errors
+from cdc_assets.cli.verb_frame import verb
 from cdc_assets.registry.errors import CdcAssetsError
 from spark.errors import quantity
 
@@ -32,11 +32,7 @@ _ROOT = Path(__file__).parents[3]
 
 
 def repository_with(folder: str, what: str, verb: str) -> Path:
-    """The root of the repository.
-
-    Raises:
-        CdcAssetsError: this is none, and so has no such folder.
-    """
+    """The root of the repository. Raises CdcAssetsError: this is none, and so has no such folder."""
     if not (_ROOT / folder).is_dir():
         raise CdcAssetsError(f"{what} are in the repository, and not in a wheel: clone it, then ./cdc {verb}")
     return _ROOT
@@ -55,6 +51,7 @@ _Record = Annotated[
 ]
 
 
+@verb(failure=2)
 def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Only the scenarios of ten minutes.")] = False,
     here: Annotated[bool, typer.Option("--here", help="On the stack that runs in CDC_HOME, beside its own work.")] = False,
@@ -82,19 +79,18 @@ def bench(
     """
     repository_with("benchmarks", "the benchmarks", "bench")
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # The stack goes down on the way out.
-    with report_errors():
-        from benchmarks.bench.measurement import Size
-        from benchmarks.bench.record import BenchRecord
-        from benchmarks.bench.report_page import began, write_page
-        from benchmarks.bench.whole_run import Wanted, run_scenarios
+    from benchmarks.bench.measurement import Size
+    from benchmarks.bench.record import BenchRecord
+    from benchmarks.bench.report_page import began, write_page
+    from benchmarks.bench.whole_run import Wanted, run_scenarios
 
-        _assert_folders({"--markdown": markdown, "--record": record})
-        size = Size(rows, profile, quick)
-        kept = BenchRecord(record, f"{size}, peers={peers}", began())
-        figures = run_scenarios(Wanted(scenario or (), here, peers, size, kept), _say)
-        _print([figure.row() for figure in figures.figures], output)
-        if markdown:
-            write_page(markdown, figures, shlex.join(["./cdc", *sys.argv[1:]]))
+    _assert_folders({"--markdown": markdown, "--record": record})
+    size = Size(rows, profile, quick)
+    kept = BenchRecord(record, f"{size}, peers={peers}", began())
+    figures = run_scenarios(Wanted(scenario or (), here, peers, size, kept), _say)
+    _print([figure.row() for figure in figures.figures], output)
+    if markdown:
+        write_page(markdown, figures, shlex.join(["./cdc", *sys.argv[1:]]))
     _say_shortfalls(figures)
 
 
@@ -126,6 +122,7 @@ def _say(text: str) -> None:
     console.print(text, markup=False, soft_wrap=True)
 
 
+@verb()
 def test(context: typer.Context) -> None:
     """Run lint, types and the tests, or what the given pytest arguments select (then without lint)."""
     root = repository_with("cdc_assets_tests", "the tests", "test")
@@ -141,6 +138,7 @@ def test(context: typer.Context) -> None:
         raise typer.Exit(code)
 
 
+@verb(failure=2)
 def licences(
     sbom: Annotated[bool, typer.Option("--sbom", help="Print a software bill of materials (CycloneDX 1.6, JSON).")] = False,
     vulnerabilities: Annotated[
@@ -168,8 +166,7 @@ def licences(
 def _print_vulnerabilities(parts: Sequence[LockedPart], output: Format) -> None:
     from cdc_assets.stack import bill_of_materials as known
 
-    with report_errors():
-        vulnerabilities = known.find_vulnerabilities(parts)
+    vulnerabilities = known.find_vulnerabilities(parts)
     print_rows([vulnerability.row() for vulnerability in vulnerabilities], output, narrow=("name", "version", "id", "mended"))
     python_packages = sum(part_of_software.kind == "python" for part_of_software in parts)
     at = dt.datetime.now(dt.timezone.utc).isoformat(timespec="minutes")

@@ -19,11 +19,13 @@ from cdc_assets.capture.onboarding.onboarding_state import Journal, Route
 from cdc_assets.cli.declared_sources import chosen_sources, complete_source, tell_experimental
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.progress import console
-from cdc_assets.cli.verb_frame import say, verb
+from cdc_assets.cli.verb_frame import OneChain, say, verb
 from cdc_assets.clients.platform import Platform
+from cdc_assets.clients.source_chain import Chain
 from cdc_assets.recovery.removal import GO, STAY, RemovalChoice
 from cdc_assets.registry import settings
 from cdc_assets.registry.errors import CdcAssetsError, RefusalError
+from cdc_assets.registry.source_declaration import BaseSource
 from spark.errors import quantity
 
 if TYPE_CHECKING:
@@ -58,9 +60,9 @@ def adopt(
 
     The connector is left as it is, and is not restarted. What differs from ours is shown, and declared in the entry.
     """
-    from cdc_assets.capture.adoption.adopted_source import look, write
+    from cdc_assets.capture.adoption.adopted_source import look_at_connector, write
 
-    adoption = look(
+    adoption = look_at_connector(
         platform, connector, settings.sources_folder(), source=chosen.source, cluster=chosen.cluster, ours=chosen.ours
     )
     if not is_data(output):
@@ -140,11 +142,7 @@ class AskedOnboarding:
 def commits(
     wish: AskedOnboarding, tables: Sequence[str], *, anchor: int | None = 0, waited: bool = True
 ) -> list[OnboardingCommit]:
-    """In order; none to be offboarded. `waited`: each is to be waited for.
-
-    Raises:
-        RefusalError: what cannot be rendered.
-    """
+    """In order; none to be offboarded. `waited`: each is to be waited for. Raises RefusalError: what cannot be rendered."""
     from cdc_assets.deploy.manifest import load_deployment
     from cdc_assets.deploy.onboarding_commits import TablesToOnboard, onboarding_commits
     from cdc_assets.deploy.rendered_files import connectors_to_render
@@ -164,7 +162,7 @@ def commits(
     return onboarding_commits(sources, platform, tables_to_onboard, out=out)
 
 
-def print_plan(wish: AskedOnboarding, output: str) -> None:
+def print_plan(platform: Platform, wish: AskedOnboarding, output: str) -> None:
     """Nothing is begun or written; the source is asked what the first step would ask it.
 
     Raises:
@@ -177,9 +175,9 @@ def print_plan(wish: AskedOnboarding, output: str) -> None:
     if running:
         wish = replace(wish, tables=[*running.tables], route=running.route, watch=running.watched)
     tables = wish.tables or []
-    steps = onboarding_run.plan(wish.source, tables, wish.route, watched=wish.watch)
+    steps = onboarding_run.plan_steps(wish.source, tables, wish.route, watched=wish.watch)
     if tables and not running:
-        _judge(wish, tables)
+        _judge(platform, wish, tables)
     anchor = done["stop"].get("anchor") if "stop" in done else None
     commits_by_step = {c.step: c for c in commits(wish, tables, anchor=anchor, waited=False)} if wish.watch and tables else {}
     if is_data(output):
@@ -201,11 +199,11 @@ def print_plan(wish: AskedOnboarding, output: str) -> None:
         print(commit.patch, end="")
 
 
-def _judge(wish: AskedOnboarding, tables: list[str]) -> None:
+def _judge(platform: Platform, wish: AskedOnboarding, tables: list[str]) -> None:
     from cdc_assets.capture.onboarding import onboarding_run
 
     try:
-        onboarding_run.judge(Platform(), wish.source, tables, wish.route)
+        onboarding_run.judge(platform, wish.source, tables, wish.route)
     except RefusalError:
         raise
     except CdcAssetsError as error:
@@ -213,7 +211,6 @@ def _judge(wish: AskedOnboarding, tables: list[str]) -> None:
         print(f"cdc: whether {', '.join(tables)} can be taken in was not asked: {error}", file=sys.stderr)
 
 
-Source = Annotated[str, typer.Argument(help="The source's name in the registry.", autocompletion=complete_source)]
 Tables = Annotated[list[str] | None, typer.Argument(help="schema.table, as in the database.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the one that was begun.")]
 Rollback = Annotated[bool, typer.Option("--rollback", help="Take back what the one that was begun has done.")]
@@ -223,8 +220,9 @@ DEPLOYMENT = Path("deployment.yaml")
 _OUT = "With --watch: the repository's folder that `cdc render --out` writes; patches name files in it. Default: argocd's path."
 
 
+@verb()
 def onboard(
-    source: Source,
+    chain: OneChain,
     tables: Tables = None,
     route: Annotated[str, typer.Option(help="incremental, blocking or temporary")] = "incremental",
     again: Annotated[bool, typer.Option("--again", help="Read captured tables once more.")] = False,
@@ -242,31 +240,33 @@ def onboard(
         raise typer.BadParameter(f"no route {route!r}; there are: {', '.join(routes)}")
     if out is not None and (Path(out).is_absolute() or ".." in Path(out).parts):
         raise typer.BadParameter(f"--out {out}: a folder of the repository, such as deploy; patches name files from its root")
-    chosen = AskedOnboarding(source, tables, cast(Route, route), again, watch, deployment, out)
-    _do(chosen, resume=resume, rollback=rollback, dry_run=dry_run, output=output)
+    chosen = AskedOnboarding(chain.source.name, tables, cast(Route, route), again, watch, deployment, out)
+    _do(chain, chosen, resume=resume, rollback=rollback, dry_run=dry_run, output=output)
 
 
+@verb()
 def offboard(
-    source: Source,
+    chain: OneChain,
     tables: Tables = None,
     resume: Resume = False,
     dry_run: DryRunOfPlan = False,
     output: Output = Format.text,
 ) -> None:
     """Take tables out of a running connector; topics and what is in the lake stay."""
-    _do(AskedOnboarding(source, tables, "offboard", True), resume=resume, rollback=False, dry_run=dry_run, output=output)
+    wish = AskedOnboarding(chain.source.name, tables, "offboard", True)
+    _do(chain, wish, resume=resume, rollback=False, dry_run=dry_run, output=output)
 
 
-def _do(wish: AskedOnboarding, *, resume: bool, rollback: bool, dry_run: bool, output: str) -> None:
+def _do(chain: Chain[BaseSource], wish: AskedOnboarding, *, resume: bool, rollback: bool, dry_run: bool, output: str) -> None:
     from cdc_assets.capture.onboarding import onboarding_run
     from cdc_assets.defs.source_chain import take_in_step
 
     source, tables, route = wish.source, wish.tables, wish.route
-    tell_experimental(chosen_sources([source]))
+    tell_experimental([chain.source])
     if bool(tables) == (resume or rollback):
         raise typer.BadParameter("name tables to begin, or give --resume or --rollback alone to end what was begun")
     if dry_run:
-        print_plan(wish, output)
+        print_plan(chain.platform, wish, output)
         return
     if wish.watch and tables:
         # What cannot be rendered is told before anything is begun.
@@ -275,14 +275,14 @@ def _do(wish: AskedOnboarding, *, resume: bool, rollback: bool, dry_run: bool, o
         _answer(onboarding_run.Outcome(source, tuple(tables), route, "nothing to do", {}), output)
         return
     if rollback:
-        _answer(onboarding_run.roll_back(Platform(), source, _say), output)
+        _answer(onboarding_run.roll_back(chain.platform, source, _say), output)
         return
     console = Console(stderr=is_data(output), highlight=False, markup=False, soft_wrap=True)
 
     def before(step: str) -> None:
         console.print(_patch_of_step(wish, step), end="")
 
-    _answer(onboarding_run.go_on(Platform(), source, _say, before, take_in=take_in_step), output)
+    _answer(onboarding_run.go_on(chain.platform, source, _say, before, take_in=take_in_step), output)
 
 
 def _say(text: str) -> None:
@@ -312,7 +312,9 @@ _KEEP = f"Of {', '.join(GO)}: what is to stay. Several with commas."
 _DELETE = f"Of {', '.join(STAY)}: what is to go as well. Several with commas."
 
 
+@verb()
 def remove(
+    platform: Platform,
     source: Annotated[str, typer.Argument(help="The source's name in the registry.", autocompletion=complete_source)],
     keep: Annotated[list[str] | None, typer.Option("--keep", help=_KEEP)] = None,
     delete: Annotated[list[str] | None, typer.Option("--delete", help=_DELETE)] = None,
@@ -340,7 +342,7 @@ def remove(
         _print_plan(f"{source}, declared in {declared.file}", rows)
     if not dry_run and not yes:
         _confirm(f"cdc remove {source} …", "Remove what the plan says?", output)
-    removal = Removal(Platform(), declared, choice, say)
+    removal = Removal(platform, declared, choice, say)
     if not dry_run:
         remove_source(removal)
     if is_data(output):

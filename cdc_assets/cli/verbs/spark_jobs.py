@@ -59,6 +59,7 @@ def _tables(source: BaseSource, table: str | None) -> list[Table]:
     return named_tables
 
 
+@verb()
 def spark_submit(context: typer.Context) -> None:
     """Run spark-submit with these arguments; its options come before the script, as always."""
     from cdc_assets.stack.components.spark_cluster import OF_CONNECT, submit_command, submit_environment

@@ -23,6 +23,7 @@ import typer
 
 from cdc_assets.cli.declared_sources import tell_experimental
 from cdc_assets.cli.progress import Components, console, download_bar
+from cdc_assets.cli.verb_frame import verb
 from cdc_assets.registry import settings
 from cdc_assets.registry.display_text import visible_lines
 from cdc_assets.registry.errors import CdcAssetsError
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 _DEFINITIONS_SECONDS = 120
 
 
+@verb()
 def up(
     brokers: Annotated[int | None, typer.Option(help="Brokers per Kafka cluster: 1 or 3 (with replication factor 3).")] = None,
     spark: Annotated[
@@ -206,6 +208,7 @@ class _Examples:
         self._pool.shutdown()
 
 
+@verb()
 def down(
     wipe: Annotated[bool, typer.Option("--wipe", help="Remove all local state as well: databases, topics, lake.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="With --wipe: do not ask. Without a terminal this is needed.")] = False,
@@ -268,6 +271,7 @@ def _is_embedded(home: Home, source: BaseSource) -> bool:
     return at == (settings.lookup("CDC_POSTGRES_HOST"), settings.lookup("CDC_POSTGRES_PORT"))
 
 
+@verb()
 def env() -> None:
     """Print `export NAME=value` for every address, so that `dagster` and `dg` are found and work on the running stack."""
     home = Home(settings.home())
@@ -295,6 +299,7 @@ def _print_before(name: str, folder: Path) -> None:
     print(f'export {name}={shlex.quote(str(folder))}"${{{name}:+:${name}}}"')
 
 
+@verb()
 def logs(
     component: Annotated[str, typer.Argument(help="A name that `cdc status` shows, or supervisor.")],
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as it grows.")] = False,
@@ -323,6 +328,7 @@ def logs(
         time.sleep(0.3)
 
 
+@verb()
 def traffic(
     rate: Annotated[float, typer.Option(help="Transactions per second.")] = 50,
     seconds: Annotated[int, typer.Option(help="For how long.")] = 60,

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from cdc_assets.cli.declared_sources import chosen_sources, dagster_news
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
+from cdc_assets.cli.verb_frame import verb
 from cdc_assets.cli.verdict_lines import print_verdicts
 from cdc_assets.clients.dagster_answers import DagsterAnswers
 from cdc_assets.clients.platform import Platform
@@ -138,13 +139,13 @@ def with_executors(components: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     return shown_rows
 
 
-def foreign_spark() -> list[dict[str, Any]]:
+def foreign_spark(platform: Platform) -> list[dict[str, Any]]:
     """A server of yours: itself, its master and its executors; nothing where Spark is the stack's own."""
     remote = settings.lookup("CDC_SPARK_REMOTE")
     if not remote or settings.is_of_stack(remote):
         return []
     try:
-        facts = foreign_facts(Platform().spark())
+        facts = foreign_facts(platform.spark())
     except SparkRunError as error:
         return [_row("spark (yours)", remote, str(error), health=UNHEALTHY)]
     lacks = list(lacks_of(facts))
@@ -199,7 +200,7 @@ class Answers:
 
 
 @contextmanager
-def ask_stack(*, tables: bool) -> Iterator[Callable[[], Answers]]:
+def ask_stack(platform: Platform, *, tables: bool) -> Iterator[Callable[[], Answers]]:
     """Asks, and yields what waits for the answers. Of a registry that is broken no table is told.
 
     One after the other each waits for the one before, and the libraries of the next are loaded meanwhile by nobody.
@@ -207,7 +208,7 @@ def ask_stack(*, tables: bool) -> Iterator[Callable[[], Answers]]:
     from cdc_assets.proof.chain_status import chain_status
 
     with ThreadPoolExecutor(4, thread_name_prefix="status") as pool:
-        news, spark = pool.submit(dagster_news), pool.submit(lambda: [*foreign_spark(), *long_work()])
+        news, spark = pool.submit(dagster_news), pool.submit(lambda: [*foreign_spark(platform), *long_work()])
         chains = pool.submit(lambda: [chain.to_json() for chain in chain_status()]) if tables else None
         checks = pool.submit(ask_checks) if tables else None
 
@@ -236,7 +237,9 @@ def ask_checks() -> Answers:
         return Answers(checks_unknown=str(error))
 
 
+@verb()
 def status(
+    platform: Platform,
     output: Output = Format.text,
     tables: Annotated[bool, typer.Option(help="Ask for each table's chain as well.")] = True,
 ) -> None:
@@ -248,7 +251,7 @@ def status(
     """
     home = Home(settings.home())
     pid, state = supervisor_pid(home), read_state(home)
-    with ask_stack(tables=tables) if pid else nullcontext(Answers) as wait:
+    with ask_stack(platform, tables=tables) if pid else nullcontext(Answers) as wait:
         # While the services answer.
         components = with_executors(_components(state, pid))
         answers = wait()
@@ -264,7 +267,7 @@ def status(
         "tables": answers.tables,
         "experimental": answers.experimental,
     }
-    verdicts = judge(answer, answers) if answer["tables"] else []
+    verdicts = judge_chain(answer, answers) if answer["tables"] else []
     if is_data(output):
         print_document(answer, output)
     else:
@@ -275,7 +278,7 @@ def status(
         raise typer.Exit(1 if pid else 3)
 
 
-def judge(answer: dict[str, Any], found: Answers) -> list[CheckVerdict]:
+def judge_chain(answer: dict[str, Any], found: Answers) -> list[CheckVerdict]:
     """What the checks say, put into the tables' rows and beside them."""
     if found.checks_unknown:
         answer["checks_unknown"] = found.checks_unknown

@@ -22,7 +22,7 @@ from spark.errors import quantity
 
 if TYPE_CHECKING:
     from cdc_assets.registry.table_declaration import Table
-    from spark.upkeep.maintenance_spec import Maintained, MaintenancePlan
+    from spark.upkeep.maintenance_spec import Maintained
 
 _PLANNED = (
     "table",
@@ -90,7 +90,7 @@ def _plans(platform: Platform, chosen: list[str] | tuple[str, ...]) -> Iterator[
                 "expire": plan.expire_commits,
                 "remove": plan.remove_files,
                 "remove_bytes": plan.remove_bytes,
-                "kept_from": oldest_kept(plan) or plan.left,
+                "kept_from": plan.kept_from or plan.left,
                 "behind": "; ".join(what_is_behind(plan)),
             }
 
@@ -110,15 +110,10 @@ def _outcomes(platform: Platform, chosen: list[str] | tuple[str, ...]) -> Iterat
                 "expired": done.commits_expired,
                 "removed": done.files_removed,
                 "removed_bytes": done.bytes_removed,
-                "kept_from": oldest_kept(done),
+                "kept_from": done.kept_from,
                 "seconds": done.seconds,
                 "given_up": "; ".join(f"{step}: {reason}" for step, reason in done.given_up.items()),
             }
-
-
-def oldest_kept(found: MaintenancePlan | Maintained) -> str:
-    """From which version on all stay, and which stay by themselves."""
-    return "; ".join(f"{version.version}: {version.reason}" for version in (found.kept, found.named) if version)
 
 
 def _maintenance_sentence(done: Maintained) -> str:

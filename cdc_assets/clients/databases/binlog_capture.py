@@ -73,11 +73,7 @@ class BinlogSignals(BinlogDatabase):
                     cursor.execute(statement)
 
     def send_signal(self, table: TableId, signal: str, kind: str, data: str) -> None:
-        """Write a signal, once: the same id again changes nothing.
-
-        Raises:
-            DatabaseError: as `ensure_signal_table`.
-        """
+        """Write a signal, once: the same id again changes nothing. Raises DatabaseError: as `ensure_signal_table`."""
         with self.connection() as cursor, self._explain_refusal(table):
             cursor.execute(f"INSERT IGNORE INTO {quote(*table)} VALUES (%s, %s, %s)", [signal, kind, data])
 

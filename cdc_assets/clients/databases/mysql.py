@@ -178,7 +178,7 @@ _WITH_DIGITS = {
 }
 
 
-def translate(written: str) -> tuple[str, str]:
+def translate_column_type(written: str) -> tuple[str, str]:
     """A `column_type`, as PostgreSQL would write it, and its kind (spark.values.other_databases)."""
     shape = _SHAPE.fullmatch(written.strip().lower())
     if shape is None:
@@ -224,7 +224,7 @@ def translate_table(table: CatalogueTable) -> CatalogueTable:
 
 
 def _column(column: CatalogueColumn) -> CatalogueColumn:
-    column_type, kind = translate(column.type)
+    column_type, kind = translate_column_type(column.type)
     # Elsewhere the kind is the character set: the characters are sent, whatever it is.
     return replace(column, type=column_type, kind=column.kind if column.kind == "generated" else kind)
 

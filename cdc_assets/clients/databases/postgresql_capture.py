@@ -217,11 +217,7 @@ class PostgresCapture(PostgresDatabase):
             return int(connection.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0])
 
     def drop_slot(self, slot: str) -> bool:
-        """Drop a replication slot; whether there was one.
-
-        Raises:
-            DatabaseError: while something still reads from it.
-        """
+        """Drop a replication slot; whether there was one. Raises DatabaseError: while something still reads from it."""
         with self.connection() as connection:
             row = connection.execute("SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s", [slot]).fetchone()
             if row is None:

@@ -56,11 +56,7 @@ def writer(source_type: str) -> Write | None:
 
 
 def parse_key(text: str, types: Sequence[str]) -> tuple[Any, ...]:
-    """A key's canonical text as values to ask for.
-
-    Raises:
-        DatabaseError: the key has a type whose text cannot be read back.
-    """
+    """A key's canonical text as values to ask for. Raises DatabaseError: the key has a type whose text cannot be read back."""
     from spark.values.type_rule import SourceType
 
     values = []

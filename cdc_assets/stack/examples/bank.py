@@ -18,7 +18,7 @@ from cdc_assets.stack.home import Home
 from cdc_assets.stack.stack_errors import StackError
 
 
-def load(site: Site) -> None:
+def load_bank(site: Site) -> None:
     """Create and fill the tables where they are not whole yet."""
     import psycopg
     from psycopg.conninfo import make_conninfo

@@ -34,9 +34,9 @@ def load_examples(site: Site, names: Collection[str] = EXAMPLES) -> None:
     """Load these example sources."""
     from cdc_assets.stack.examples import bank, world
 
-    for name, example in (("bank", bank), ("world", world)):
+    for name, load in (("bank", bank.load_bank), ("world", world.load_world)):
         if name in names:
-            example.load(site)
+            load(site)
 
 
 def declare_examples(*, declared: bool) -> None:

@@ -168,7 +168,7 @@ _COUNTRY = (
 _CITY = "geonameid, name, country, admin1, latitude, longitude, population, timezone, alternate_names"
 
 
-def load(site: Site) -> None:
+def load_world(site: Site) -> None:
     """Create and fill the tables, in one transaction."""
     import psycopg
     from psycopg.conninfo import make_conninfo

@@ -64,11 +64,7 @@ class JarLock:
 
 
 def read_lock(file: Path = LOCK) -> JarLock:
-    """The committed lock.
-
-    Raises:
-        StackError: naming the line that cannot be read.
-    """
+    """The committed lock. Raises StackError: naming the line that cannot be read."""
     repository = ""
     sets: dict[str, list[Jar]] = {}
     current: list[Jar] | None = None
@@ -149,11 +145,7 @@ def missing(jars: Iterable[Jar], cache: Path) -> list[Jar]:
 
 
 def download(jars: Iterable[Jar], cache: Path, *, repository: str, progress: Progress | None = None, workers: int = 8) -> None:
-    """Fetch what is missing.
-
-    Raises:
-        StackError: naming the first file that could not be had, its URL and the reason.
-    """
+    """Fetch what is missing. Raises StackError: naming the first file that could not be had, its URL and the reason."""
     import httpx
     import truststore
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cdc_assets.capture.adoption.adopted_source import Adoption, look, write
+from cdc_assets.capture.adoption.adopted_source import Adoption, look_at_connector, write
 from cdc_assets.capture.connectors.declared_connectors import capture_config
 from cdc_assets.capture.connectors.mirrormaker2 import mirror_config
 from cdc_assets.capture.connectors.setting_overrides import settle
@@ -84,7 +84,7 @@ def stack(capture: Mapping[str, str]) -> Stack:
 def adopt(folder: Path, changed: Mapping[str, str | None] | None = None) -> tuple[Adoption, Mapping[str, str]]:
     """What is found of the connector with these settings (None: without), and its config."""
     config = {key: value for key, value in {**CAPTURE, **(changed or {})}.items() if value is not None}
-    return look(stack(config), config["name"], folder, source="erp"), config  # type: ignore[arg-type]
+    return look_at_connector(stack(config), config["name"], folder, source="erp"), config  # type: ignore[arg-type]
 
 
 def written(found: Adoption) -> UnaskedSource:

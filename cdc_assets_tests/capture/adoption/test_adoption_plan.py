@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.capture.adoption.adopted_source import Adoption, look, write
+from cdc_assets.capture.adoption.adopted_source import Adoption, look_at_connector, write
 from cdc_assets.capture.adoption.postgresql_adoption import PostgresAdoption
 from cdc_assets.capture.adoption.running_connector import FoundAtSource
 from cdc_assets.capture.connectors.config_difference import difference_of
@@ -75,7 +75,7 @@ def adopt(
     **how: Any,
 ) -> Adoption:
     core, lake = core or Cluster("erp-prod.public.orders"), lake or Cluster("onprem.erp-prod.public.orders")
-    return look(Stack(capture, mirror, core, lake, defaults=DEFAULTS), "erp-connector", folder, source="erp", **how)  # type: ignore[arg-type]
+    return look_at_connector(Stack(capture, mirror, core, lake, defaults=DEFAULTS), "erp-connector", folder, source="erp", **how)  # type: ignore[arg-type]
 
 
 def written(found: Adoption) -> CapturedSource:
@@ -177,7 +177,7 @@ def test_a_second_mirror_never_fills_the_same_copies(tmp_path: Path) -> None:
     write(adopt(tmp_path))
     other = {**CAPTURE, "name": "erp-connector", "slot.name": "other", "publication.name": "other"}
     with pytest.raises(RefusalError, match="declared already, by source erp"):
-        look(Stack(other, MIRROR, Cluster(), Cluster(), defaults=DEFAULTS), "erp-connector", tmp_path, source="two")  # type: ignore[arg-type]
+        look_at_connector(Stack(other, MIRROR, Cluster(), Cluster(), defaults=DEFAULTS), "erp-connector", tmp_path, source="two")  # type: ignore[arg-type]
 
 
 def test_topics_keep_what_they_keep_and_lacks_are_told(tmp_path: Path) -> None:

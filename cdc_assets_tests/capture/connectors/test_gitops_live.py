@@ -202,7 +202,7 @@ def test_a_table_is_taken_in_by_commits_under_the_name_that_the_connector_has_th
 
 
 def test_repair_and_removal_name_what_git_has_to_bring(cdc: Cdc, repository: Repository) -> None:
-    mirrored, known = mirrors.load(NAME), Memory.of(NAME)
+    mirrored, known = mirrors.load_seen_topics(NAME), Memory.of(NAME)
     mirrors.save(NAME, {**mirrored, TOPIC: mirrors.SeenTopic("of another topic")})
     known.opening = Opening("restored")
     known.save()

@@ -63,10 +63,10 @@ def test_expiring_in_the_second_half_of_the_retention(age_s: int, retention_s: i
 
 def test_the_memory_reads_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDC_HOME", str(tmp_path))
-    assert mirror_losses.load("web") == {}
+    assert mirror_losses.load_seen_topics("web") == {}
     loss = MirrorFinding("lost", 0, (3, 4), "gone")
     seen = {"t": SeenTopic("id", {0: 5}, {0: 7}, [loss.to_json()])}
     mirror_losses.save("web", seen)
-    (kept,) = mirror_losses.load("web")["t"].losses
+    (kept,) = mirror_losses.load_seen_topics("web")["t"].losses
     assert MirrorFinding.of(kept) == loss
-    assert mirror_losses.load("web")["t"].next == {0: 5}
+    assert mirror_losses.load_seen_topics("web")["t"].next == {0: 5}

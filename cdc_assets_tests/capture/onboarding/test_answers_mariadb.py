@@ -67,7 +67,7 @@ def test_the_connector_beside_captures_the_new_tables_alone_and_keeps_to_itself(
 def test_what_it_cannot_take_is_refused_before_anything_is_begun(shop: Source) -> None:
     assert find_source("shop", "temporary") == shop
     with pytest.raises(RefusalError, match="take route incremental or temporary"):
-        onboarding_run.plan("shop", ["shop.lines"], "blocking")
+        onboarding_run.plan_steps("shop", ["shop.lines"], "blocking")
     with pytest.raises(RefusalError, match="without --watch"):
         onboarding_run.begin("shop", ["shop.lines"], "incremental", watched=True)
 

@@ -357,6 +357,6 @@ def test_what_silver_could_not_hold_is_refused_before_anything_is_begun(begin: W
 def test_what_nobody_has_tried_is_refused(begin: World, kind: str) -> None:
     begin(kind)
     with pytest.raises(RefusalError, match=f"of kind {kind}: nobody has looked at the offset.*take route incremental or temp"):
-        onboarding_run.plan("erp", ["dbo.lines"], "blocking")
+        onboarding_run.plan_steps("erp", ["dbo.lines"], "blocking")
     with pytest.raises(RefusalError, match="nobody has tried its connector by commits; cdc onboard without --watch"):
         onboarding_run.begin("erp", ["dbo.lines"], "incremental", watched=True)

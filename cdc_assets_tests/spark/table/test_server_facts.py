@@ -110,13 +110,13 @@ def test_a_foreign_server_is_refused_by_what_it_lacks(foreign: str, monkeypatch:
         patch.setattr(pyspark, "__version__", "3.5.1")
         with pytest.raises(SparkRunError, match=rf"it is Spark 4\.\S+, and the client 3\.5\.1; {MEND}"):
             Platform().spark().run(lambda *_: None, None)
-        (row, *_) = foreign_spark()
+        (row, *_) = foreign_spark(Platform())
         assert (row["health"], row["address"]) == ("unhealthy", foreign)
     assert Platform().spark().run(lambda session, _: session.range(3).count(), None) == 3
 
 
 def test_status_and_preflight_have_rows_for_it(foreign: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = foreign_spark()
+    rows = foreign_spark(Platform())
     assert [row["name"] for row in rows] == ["spark (yours)", "spark master (yours)", "executor (yours)"]
     assert [row["address"] for row in rows[:2]] == [foreign, "local[2]"]
     assert rows[1]["detail"] == "1 executor alive, 2 tasks at a time"
@@ -125,7 +125,7 @@ def test_status_and_preflight_have_rows_for_it(foreign: str, monkeypatch: pytest
     (report,) = json.loads(done.stdout)
     assert (report["source"], report["place"], report["ok"]) == ("spark", foreign, True)
     monkeypatch.setenv("CDC_SPARK_REMOTE", "sc://127.0.0.1:9")
-    ((away),) = foreign_spark()
+    ((away),) = foreign_spark(Platform())
     assert (away["health"], "is not reached" in away["detail"]) == ("unhealthy", True)
     assert CliRunner().invoke(app, ["preflight"]).exit_code == 1
 

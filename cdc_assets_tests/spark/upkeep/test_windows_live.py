@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from cdc_assets.chain.windowed_results import is_behind, windows_of
-from cdc_assets.defs.windows_assets import batch_check, build_windows_assets, sums_check
+from cdc_assets.defs.lake_assets import batch_check, build_windows_assets, sums_check
 from cdc_assets_tests.support.lake.lake import rows
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
