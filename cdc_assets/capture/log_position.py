@@ -101,9 +101,8 @@ def carry_to_lake(
     connector is. `deadline` in seconds. `database`: of a source that is not asked elsewhere. `say` is told now and then what
     stands in the way: a connector that does not run.
 
-    Raises:
-        CaughtUpTimeoutError: naming the link that did not follow in time; or some topics have not gone on for minutes, and all
-            others have come: `reached` is their position.
+    Raises CaughtUpTimeoutError: naming the link that did not follow in time; or some topics have not gone on for minutes, and all
+    others have come: `reached` is their position.
     """
     until = time.monotonic() + deadline
     database = database or chain.platform.database_if_any(chain.source)
@@ -117,10 +116,7 @@ def carry_to_lake(
 
 def position_in_lake(chain: Chain[BaseSource], place: LogPosition, limit: WaitLimit) -> LogPosition:
     """A place that has come to the core's topics, with the offsets that hold all before it in the lake.
-
-    Raises:
-        CaughtUpTimeoutError: as `topics_to_lake`.
-    """
+    Raises CaughtUpTimeoutError: as `topics_to_lake`."""
     try:
         return replace(place, offsets=topics_to_lake(chain, limit.until, limit.say))
     except CaughtUpTimeoutError as error:
@@ -131,11 +127,8 @@ def position_in_lake(chain: Chain[BaseSource], place: LogPosition, limit: WaitLi
 
 def topics_to_lake(chain: Chain[BaseSource], until: float, say: Say = lambda _: None) -> Offsets:
     """Wait until what the core's topics hold at the call is readable in the lake's cluster; where it ends there.
-
-    Raises:
-        CaughtUpTimeoutError: the mirror did not follow until then (time.monotonic); or some topics have not gone on for minutes,
-            and all others are there: `reached` has their offsets alone.
-    """
+    Raises CaughtUpTimeoutError: the mirror did not follow until then (time.monotonic); or some topics have not gone on for
+    minutes, and all others are there: `reached` has their offsets alone."""
     lake = chain.platform.lake_kafka()
     topics = {names.topic(chain.source, table): names.lake_topic(chain.source, table) for table in chain.source.tables}
     if names.is_mirrored(chain.source):
@@ -179,10 +172,7 @@ def await_in_core(
     say: Say = lambda _: None,
 ) -> str:
     """Wait until everything committed in the source before the call is in the core cluster's topics; the log position.
-
-    Raises:
-        CaughtUpTimeoutError: when the connector did not follow in time.
-    """
+    Raises CaughtUpTimeoutError: when the connector did not follow in time."""
     limit = WaitLimit(time.monotonic() + deadline, say)
     return _carry_to_core(LogMarker(source, f"position-{uuid.uuid4()}", database, core, core_connect, limit)).lsn
 
@@ -197,10 +187,7 @@ def _carry_to_core(marker: LogMarker) -> CarriedPlace:
 
 def carry_by_marker(marker: LogMarker) -> CarriedPlace:
     """Write a marker into the log and wait until it is in its topic; its place.
-
-    Raises:
-        CaughtUpTimeoutError: it did not come in time.
-    """
+    Raises CaughtUpTimeoutError: it did not come in time."""
     topic = names.marker_topic(marker.source)
     read = _ends(marker.core, topic)
     lsn = marker.database.emit_marker(marker.name, _prefix(marker))

@@ -403,11 +403,8 @@ def plan(platform: Platform, sources: Sequence[BaseSource], topic: str, *, snaps
 
 def repair(platform: Platform, chosen: RepairPlan, say: Say) -> MirrorState:
     """Do it, and look again.
-
-    Raises:
-        RefusalError: when the topic is not there to be mirrored.
-        CdcAssetsError: from a step that failed; the repair may be asked for again.
-    """
+    Raises RefusalError: when the topic is not there to be mirrored; CdcAssetsError: from a step that failed; the repair may be
+    asked for again."""
     if not chosen.state.repair:
         return chosen.state
     source, topic = chosen.source, chosen.state.topic

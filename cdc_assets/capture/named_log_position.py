@@ -45,8 +45,7 @@ def carry_by_row(marker: LogMarker) -> CarriedPlace:
 
     Everything that was committed before the row lies before it in the log, and Debezium delivers in the order of commits.
 
-    Raises:
-        CaughtUpTimeoutError: it did not come in time.
+    Raises CaughtUpTimeoutError: it did not come in time.
     """
     source = marker.source.captured
     assert source is not None, marker.source.name
@@ -60,10 +59,7 @@ def carry_by_row(marker: LogMarker) -> CarriedPlace:
 
 def mark(core: KafkaCluster, source: CapturedSource, reader: RowReader, table: TableId, marker: str, until: float) -> str:
     """Commit the marker's row and wait until its record is in the core cluster; where it is.
-
-    Raises:
-        CaughtUpTimeoutError: the connector did not bring it until then (time.monotonic).
-    """
+    Raises CaughtUpTimeoutError: the connector did not bring it until then (time.monotonic)."""
     topic = names.topic_of(source, table)
     before = core.states([topic]).get(topic)
     read = dict(before.ends) if before else {}
@@ -105,8 +101,7 @@ def await_binlog(
     is stored with a record only, and the one after a commit with the next heartbeat, which Debezium sends when another event
     comes: hence a marker now and then.
 
-    Raises:
-        CaughtUpTimeoutError: when it did not in time.
+    Raises CaughtUpTimeoutError: when it did not in time.
     """
     first = database.emit_marker(marker)
     target = BinlogPosition.of(*first.rsplit(":", 1))
@@ -165,9 +160,8 @@ def carry_named(chain: Chain[BaseSource], *, deadline: float, say: Callable[[str
     others                by that row
     kind: topics          the ends of its topics: nobody knows of anything before them
 
-    Raises:
-        RefusalError: no place of the source's log can be named, so nothing was waited for.
-        CaughtUpTimeoutError: naming the link that did not follow in time.
+    Raises RefusalError: no place of the source's log can be named, so nothing was waited for; CaughtUpTimeoutError: naming the
+    link that did not follow in time.
     """
     position = _carry_if_named(chain, deadline, say)
     if isinstance(position, str):
@@ -196,8 +190,7 @@ def carry_or_tell(chain: Chain[BaseSource], *, deadline: float, say: Callable[[s
     The position has an empty name then, and `say` is told that nobody knows what the source holds beyond them. Of PostgreSQL and
     MariaDB, which the rest of the chain asks too, it is an error.
 
-    Raises:
-        CaughtUpTimeoutError: naming the link that did not follow in time.
+    Raises CaughtUpTimeoutError: naming the link that did not follow in time.
     """
     if chain.source.asked:
         return carry_named(chain, deadline=deadline, say=say)
@@ -234,10 +227,7 @@ def carry_by_marker_table(
     chain: Chain[CapturedSource], deadline: float, say: Callable[[str], None] = lambda _: None
 ) -> LogPosition:
     """The same by a row in the marker table that the source declares.
-
-    Raises:
-        CaughtUpTimeoutError: the connector, or the mirror, did not bring it in time.
-    """
+    Raises CaughtUpTimeoutError: the connector, or the mirror, did not bring it in time."""
     assert chain.source.reconciliation.marker is not None, chain.source.name
     until, marker = time.monotonic() + deadline, f"position-{uuid.uuid4()}"
     reader, table = open_reader(chain.source.database), parse_table(chain.source.reconciliation.marker)

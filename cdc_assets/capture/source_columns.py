@@ -28,10 +28,7 @@ _NOT_NULL = " not null"
 
 def catalogue_of(chain: Chain[BaseSource], tables: Sequence[Table]) -> Mapping[TableId, CatalogueTable]:
     """The tables that there are, with their columns.
-
-    Raises:
-        DatabaseError: the source cannot be asked for columns that nobody declares.
-    """
+    Raises DatabaseError: the source cannot be asked for columns that nobody declares."""
     if asked_source := chain.source.asked:
         catalogue = chain.platform.database(asked_source).tables([table.id for table in tables])
         return _with_binlog_statements(Chain(chain.platform, asked_source), catalogue)

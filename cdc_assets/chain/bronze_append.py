@@ -83,8 +83,7 @@ def append_epochs(chain: Chain[Source], epochs: Mapping[str, int], bounds: Mappi
 
     Records of the old epoch that are gone before bronze has read them are told: the new one begins with whole tables.
 
-    Raises:
-        TopicGapError: a topic does not exist.
+    Raises TopicGapError: a topic does not exist.
     """
     plan = look(chain, chain.source.tables)
     if plan.missing:

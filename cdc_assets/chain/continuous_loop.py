@@ -234,10 +234,7 @@ class Streams:
 
     def run(self, stop: threading.Event, folder: Path) -> Mapping[str, StreamFigures]:
         """Until `stop`, or until all are caught up where that was asked for: the last figures of each source.
-
-        Raises:
-            Exception: as a loop has raised it; the others have ended then, too.
-        """
+        Raises Exception: as a loop has raised it; the others have ended then, too."""
         while not stop.wait(_FILES_SECONDS if self._is_alive() else 0) and self._is_alive():
             if any(thread.crash for thread in self._threads.values()):
                 break

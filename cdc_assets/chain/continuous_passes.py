@@ -46,10 +46,7 @@ class BronzePass:
 
 def append_once(chain: Chain[BaseSource], tables: Sequence[Table], say: Say) -> BronzePass:
     """As the bronze asset, under the same locks; what another one holds is left.
-
-    Raises:
-        CdcAssetsError: Kafka or Spark cannot be asked at all.
-    """
+    Raises CdcAssetsError: Kafka or Spark cannot be asked at all."""
     result = BronzePass()
     with ExitStack() as locks:
         mine = []
@@ -107,10 +104,7 @@ def ask_spark(platform: Platform) -> None:
 
 def read_again(chain: Chain[BaseSource], table: Table, say: Say) -> list[AppendedTable]:
     """Close the table's gap as the bronze asset does; takes as long as reading the table.
-
-    Raises:
-        CdcAssetsError: it could not be read again; TableBusyError: somebody else has it.
-    """
+    Raises CdcAssetsError: it could not be read again; TableBusyError: somebody else has it."""
     with table_lock("bronze", chain.source.name, names.table_name(table), deadline=0.0):
         plan = look(chain, [table])
         for topic, text in plan.gaps.items():

@@ -40,10 +40,7 @@ def catalogue_or_last_known(
     chain: Chain[BaseSource], tables: Sequence[Table], say: Callable[[str], object]
 ) -> dict[TableId, CatalogueTable]:
     """The tables as the source has them now; one that it has no more as it was known last.
-
-    Raises:
-        DatabaseError: the source cannot be asked.
-    """
+    Raises DatabaseError: the source cannot be asked."""
     catalogue = dict(catalogue_of(chain, tables))
     for table in tables:
         if table.id not in catalogue and (gone := last_known_table(chain.platform.lake, chain.source, table)):
@@ -147,10 +144,7 @@ def _refusal(lake: str, source: BaseSource, table: Table, now: CatalogueTable | 
 
 def current_spec(chain: Chain[BaseSource], table: Table) -> SilverSpec:
     """Its columns as the source's catalogue shows them now, or as silver knew them last where the source has dropped it.
-
-    Raises:
-        DatabaseError: the source has no such table, or cannot be asked.
-    """
+    Raises DatabaseError: the source has no such table, or cannot be asked."""
     catalogued = dict(catalogue_of(chain, [table])).get(table.id) or last_known_table(chain.platform.lake, chain.source, table)
     if catalogued is None:
         raise DatabaseError(absent_table(chain.source, table))
@@ -165,8 +159,7 @@ def with_log_end(source: BaseSource, specs: Mapping[TableId, SilverSpec], lake: 
 
     What lies beyond it the fold holds in quarantine (spark.silver.typed_changes.FUTURE).
 
-    Raises:
-        DatabaseError: the source cannot be asked.
+    Raises DatabaseError: the source cannot be asked.
     """
     from spark.events.positions import epoch_prefix
 

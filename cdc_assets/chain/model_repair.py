@@ -82,10 +82,8 @@ def repair_models(chain: Chain[CapturedSource], wanted: Sequence[Table], say: Sa
 
     `wanted`: tables that are read again in any case.
 
-    Raises:
-        ServiceError: it has failed for another reason.
-        RefusalError: a table cannot be read again; says what it lacks.
-        CdcAssetsError: from a step of the reading, which `cdc onboard SOURCE --resume` goes on with.
+    Raises ServiceError: it has failed for another reason; RefusalError: a table cannot be read again; says what it lacks;
+    CdcAssetsError: from a step of the reading, which `cdc onboard SOURCE --resume` goes on with.
     """
     repair, connect, name = ModelRepair(), chain.platform.core_connect(chain.source.cluster), names.connector_name(chain.source)
     status = connect.status(name)
@@ -153,10 +151,7 @@ def _go_past(chain: Chain[CapturedSource], repair: ModelRepair, left_out: set[Ta
 
 def _tables_with_compression(chain: Chain[CapturedSource], repair: ModelRepair, obstacle: Obstacle, say: Say) -> set[TableId]:
     """The captured tables of which the binlog has rows with COMPRESSED columns, which are passed over from now on.
-
-    Raises:
-        ServiceError: a table has such columns still, or they are passed over already.
-    """
+    Raises ServiceError: a table has such columns still, or they are passed over already."""
     name, database = names.connector_name(chain.source), _database(chain.source)
     with database.connection() as cursor:
         cursor.execute(binlog_rules.GAP_QUERIES["compressed"])
@@ -179,10 +174,7 @@ def _tables_with_compression(chain: Chain[CapturedSource], repair: ModelRepair, 
 
 def _obstacles(chain: Chain[CapturedSource], until: float) -> Iterator[Obstacle]:
     """What the connector meets, one after the other, until it has read what is in the binlog now.
-
-    Raises:
-        ServiceError: it has failed for another reason.
-    """
+    Raises ServiceError: it has failed for another reason."""
     connect, name, database = (
         chain.platform.core_connect(chain.source.cluster),
         names.connector_name(chain.source),

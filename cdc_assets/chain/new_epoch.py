@@ -44,11 +44,8 @@ _DEADLINE_SECONDS = 24 * 3600.0
 
 def begin_epoch(chain: Chain[CapturedSource], reason: str, append: AppendEpochs, say: Say) -> dict[str, int]:
     """The new epoch of each topic. `append(chain, epochs, bounds)` brings bronze there.
-
-    Raises:
-        RefusalError: the source is declared without a reading of its tables.
-        CdcAssetsError: a step failed; the next call goes on with it.
-    """
+    Raises RefusalError: the source is declared without a reading of its tables; CdcAssetsError: a step failed; the next call goes
+    on with it."""
     if chain.source.capture.snapshot == "no_data":
         raise RefusalError(
             f"source {chain.source.name} is declared with capture.snapshot: no_data, and a new epoch begins with every "
@@ -140,10 +137,7 @@ _RUN: Mapping[str, Callable[[Chain[CapturedSource], Opening], None]] = {
 
 def apply_on_gap(chain: Chain[CapturedSource], say: Say) -> Mapping[str, int]:
     """The epochs that were opened by topic; empty where the server is the one that was read.
-
-    Raises:
-        RefusalError: it is another one, and the source is declared to wait for a person; its connector is stopped by now.
-    """
+    Raises RefusalError: it is another one, and the source is declared to wait for a person; its connector is stopped by now."""
     judged = verdict(chain)
     if judged.kind != "other":
         return {}

@@ -27,8 +27,7 @@ def pending_ranges(
     A topic is its id, not its name, and its first offset only rises. Whatever contradicts what bronze has committed is an error
     that names topic, partition and offsets: reading on would lose records without a word.
 
-    Raises:
-        TopicGapError: the topic was recreated, truncated, or retention has outrun bronze.
+    Raises TopicGapError: the topic was recreated, truncated, or retention has outrun bronze.
     """
     if topic_id is not None and topic_id != state.topic_id:
         raise TopicGapError(

@@ -42,10 +42,7 @@ def fold_tables(
     say: Callable[[str], None],
 ) -> Iterator[tuple[Table, Results]]:
     """Yield `(table, results)` as each is done; `say` is told which tables no task has folded, and why.
-
-    Raises:
-        FailuresError: at the end, naming the tables that failed.
-    """
+    Raises FailuresError: at the end, naming the tables that failed."""
     folded = fold_small(chain, tables, catalogue, bronze_version, say)
     rest = []
     for table in tables:
@@ -74,8 +71,7 @@ def fold_others(
 
     What bronze has of a held table stays where it is.
 
-    Raises:
-        FailuresError: at the end, naming the tables that are held or failed.
+    Raises FailuresError: at the end, naming the tables that are held or failed.
     """
     reasons = why_held(chain, tables, catalogue)
     failed = {names.table_name(table): reasons[table.id] for table in tables if table.id in reasons}

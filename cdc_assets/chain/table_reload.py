@@ -69,8 +69,7 @@ def whole_tables(chain: Chain[BaseSource], tables: Sequence[Table]) -> set[str]:
 
     Events of before that the slot sends once more come behind the rows, at places below them: silver takes each key's newest.
 
-    Raises:
-        ServiceError: a cluster cannot be asked.
+    Raises ServiceError: a cluster cannot be asked.
     """
     if chain.source.captured is None or not tables:
         return set()
@@ -202,9 +201,8 @@ def reload_tables(
 
     What bronze is to read of each topic then. Where bronze has nothing of a topic its first epoch begins.
 
-    Raises:
-        CdcAssetsError: from a step of the reading, which `cdc onboard SOURCE --resume` goes on with.
-        RefusalError: nobody can say when the rows have come.
+    Raises CdcAssetsError: from a step of the reading, which `cdc onboard SOURCE --resume` goes on with; RefusalError: nobody can
+    say when the rows have come.
     """
     if late := [table for table in tables if names.lake_topic(chain.source, table) not in known.there]:
         _read_again(chain, late, say)
@@ -234,11 +232,7 @@ def _next_epoch(chain: Chain[CapturedSource], table: Table, plan: AppendPlan, *,
 
 def close_gap(chain: Chain[BaseSource], found: AppendPlan, topic: str, say: Say) -> TopicSlice:
     """What bronze is to read of a topic that contradicts it, as the source declares to treat that.
-
-    Raises:
-        TopicGapError: it is declared to fail.
-        CdcAssetsError: the table could not be read again.
-    """
+    Raises TopicGapError: it is declared to fail; CdcAssetsError: the table could not be read again."""
     if chain.source.topics.on_gap == "fail" or chain.source.asked is None:
         raise TopicGapError(found.gaps[topic])
     table = next(table for table in chain.source.tables if names.lake_topic(chain.source, table) == topic)

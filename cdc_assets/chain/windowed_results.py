@@ -120,8 +120,7 @@ def compare_with_source(windows: TableWindows, lake: str) -> SourceComparison:
     is the same at both, is a difference: what the first look saw had from then on to come. Between the two lies the rhythm of
     the check.
 
-    Raises:
-        DatabaseError: the source cannot be asked, or has too many results.
+    Raises DatabaseError: the source cannot be asked, or has too many results.
     """
     spec = windows.spec(lake)
     there, here = _of_source(windows, spec), _of_lake(spec)

@@ -74,10 +74,7 @@ def guard_terminal() -> None:
 
 def _end(*_: object) -> None:
     """Jobs end in a thread of its own, for which the process waits: this one may be in the midst of a call to Spark.
-
-    Raises:
-        KeyboardInterrupt: always.
-    """
+    Raises KeyboardInterrupt: always."""
     if spark := sys.modules.get("cdc_assets.clients.spark_sessions"):
         threading.Thread(target=spark.end_jobs, name="end of jobs").start()
     raise KeyboardInterrupt

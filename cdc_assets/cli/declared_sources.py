@@ -32,10 +32,7 @@ class ChosenSources(tuple[BaseSource, ...]):
 
 def chosen_sources(chosen: Sequence[str] = ()) -> list[BaseSource]:
     """These sources of the registry; all when none is named.
-
-    Raises:
-        typer.BadParameter: naming a source that there is not, and those that there are.
-    """
+    Raises typer.BadParameter: naming a source that there is not, and those that there are."""
     sources = {source.name: source for source in load_sources(settings.sources_folder())}
     if unknown := sorted(set(chosen) - set(sources)):
         raise typer.BadParameter(f"no source {', '.join(unknown)}; there are: {', '.join(sources)}")
@@ -79,10 +76,7 @@ EVERY_SOURCE = ChosenSources()
 
 def with_backup(chosen: ChosenSources, purpose: str) -> list[BaseSource]:
     """Those that were named, or all that declare a backup.
-
-    Raises:
-        RefusalError: there is none; `purpose` is what there is nothing for.
-    """
+    Raises RefusalError: there is none; `purpose` is what there is nothing for."""
     sources = [source for source in chosen if chosen.are_named or source.backup is not None]
     if not sources:
         raise RefusalError(f"no source declares a backup: there is nothing to {purpose} (backup: in its file)")

@@ -157,10 +157,7 @@ class FailedRuns:
 
     def look(self) -> None:
         """Tell of new ones; asks every few seconds only.
-
-        Raises:
-            FailuresError: when a step failed six times with no success between; its reason and the run's page.
-        """
+        Raises FailuresError: when a step failed six times with no success between; its reason and the run's page."""
         if time.monotonic() < self._asked + _ASK_SECONDS:
             return
         self._asked = time.monotonic()
@@ -346,10 +343,7 @@ def run_main_job(
 
 def _transport(console: Console, sources: tuple[BaseSource, ...]) -> tuple[tuple[BaseSource, ...], bool]:
     """Bring connectors, topics and mirrors to what is declared; the sources that have a connector then, and whether all is well.
-
-    Raises:
-        FailuresError: no source is carried.
-    """
+    Raises FailuresError: no source is carried."""
     try:
         run_job(TRANSPORT_JOB, console=console)
     except FailuresError as error:

@@ -51,10 +51,7 @@ class ConnectRest:
 
     def request(self, method: str, path: str, *, json: Any = None, missing_ok: bool = False) -> Any:
         """The answer's JSON; None when it is empty, or when it is a 404 and `missing_ok`.
-
-        Raises:
-            ServiceError: with method, address and Connect's message, which quotes no secret of `json`.
-        """
+        Raises ServiceError: with method, address and Connect's message, which quotes no secret of `json`."""
         retrying = Retrying(
             stop=stop_after_delay(self._deadline),
             wait=wait_exponential(multiplier=0.2, max=3.0),
@@ -96,10 +93,7 @@ class ConnectRest:
 
 def _json(method: str, response: httpx.Response) -> Any:
     """What a success says.
-
-    Raises:
-        ServiceError: nothing that Connect says: something else answers there, such as a proxy that asks for a login.
-    """
+    Raises ServiceError: nothing that Connect says: something else answers there, such as a proxy that asks for a login."""
     try:
         if response.is_success:
             return response.json() if response.content else None
@@ -235,20 +229,15 @@ class ConnectClient:
 
     def put_config(self, name: str, config: Mapping[str, str]) -> None:
         """Create the connector, or replace its config.
-
-        Raises:
-            ServiceError: also of a config in which a placeholder stands that is not ours; Connect is not asked then.
-        """
+        Raises ServiceError: also of a config in which a placeholder stands that is not ours; Connect is not asked then."""
         _refuse_placeholders(config)
         self._rest.request("PUT", f"{_path(name)}/config", json=dict(config))
 
     def create(self, name: str, config: Mapping[str, str], *, initial_state: str = "RUNNING") -> None:
         """Create the connector as RUNNING, PAUSED or STOPPED (so that offsets can be set first).
-
-        Raises:
-            ServiceError: one of that name exists, with another config than this.
-        """
+        Raises ServiceError: one of that name exists, with another config than this."""
         _refuse_placeholders(config)
+        # KIP-980, Kafka 3.7: a connector that is made STOPPED has no task that would store offsets before ours are set.
         body = {"name": name, "config": dict(config), "initial_state": initial_state}
         try:
             self._rest.request("POST", "/connectors", json=body)
@@ -275,6 +264,7 @@ class ConnectClient:
 
     def restart_failed(self, name: str) -> None:
         """Restart only what has FAILED."""
+        # KIP-745, Kafka 3.0: without `includeTasks` the connector alone is restarted, and a FAILED task stays as it is.
         self._rest.request("POST", f"{_path(name)}/restart?includeTasks=true&onlyFailed=true")
 
     def restart(self, name: str) -> None:
@@ -297,10 +287,8 @@ class ConnectClient:
 
     def stop(self, name: str, *, deadline: float = 60.0) -> ConnectorStatus:
         """Shut all tasks down and wait until they are gone; config and offsets stay.
-
-        Raises:
-            ServiceError: when a task is still there after `deadline` seconds, or there is no such connector.
-        """
+        Raises ServiceError: when a task is still there after `deadline` seconds, or there is no such connector."""
+        # KIP-875, Kafka 3.5. The answer comes before the workers have read of it in the config topic.
         self._rest.request("PUT", f"{_path(name)}/stop")
         return self.await_stopped(name, deadline=deadline)
 
@@ -310,15 +298,13 @@ class ConnectClient:
 
     def offsets(self, name: str, *, missing_ok: bool = True) -> list[dict[str, Any]]:
         """The connector's committed source offsets: `[{"partition": {...}, "offset": {...}}]`.
-
-        Raises:
-            ServiceError: there is no such connector, and that is not `missing_ok`.
-        """
+        Raises ServiceError: there is no such connector, and that is not `missing_ok`."""
         answer = self._rest.request("GET", f"{_path(name)}/offsets", missing_ok=missing_ok)
         return [] if answer is None else answer["offsets"]
 
     def patch_offsets(self, name: str, offsets: Sequence[SourceOffset]) -> str:
         """Set these offsets of a STOPPED connector (`offset=None` forgets one), leave all others; Connect's message."""
+        # KIP-875, Kafka 3.6: Connect refuses this of a connector that is not STOPPED, and of a plugin that refuses the offsets.
         body = {"offsets": [offset.to_json() for offset in offsets]}
         return str(self._rest.request("PATCH", f"{_path(name)}/offsets", json=body)["message"])
 
@@ -352,14 +338,14 @@ class ConnectClient:
 
         `hopeless` is asked of a connector that has run without a task for a while: whether none can come, which ends the wait.
 
-        Raises:
-            ServiceError: at once when a task is FAILED after one restart of what failed; when the deadline passes.
+        Raises ServiceError: at once when a task is FAILED after one restart of what failed; when the deadline passes.
         """
         restarted_at: float | None = None if mend else -math.inf
         began = time.monotonic()
 
         def runs(status: ConnectorStatus) -> bool:
             nonlocal restarted_at
+            # What failed before may be told for a moment after the restart: Connect's states come by a topic of their own.
             if status.failed and restarted_at is None:
                 self.restart_failed(name)
                 restarted_at = time.monotonic()
@@ -395,10 +381,7 @@ class ConnectClient:
 
 def _refuse_placeholders(config: Mapping[str, str]) -> None:
     """What Connect would resolve: a name of the source's that looks like it would be sent to its database, and logged.
-
-    Raises:
-        ServiceError: naming each setting, and what stands in it.
-    """
+    Raises ServiceError: naming each setting, and what stands in it."""
     if foreign := foreign_placeholders(config):
         texts = "; ".join(f"{key} has {text}" for key, text in foreign.items())
         raise ServiceError(

@@ -88,11 +88,8 @@ class AvroDocuments:
 
     def __call__(self, raw: bytes | None, columns: Sequence[str]) -> dict[str, Any]:
         """The fields of a record, those of rows under their columns' names.
-
-        Raises:
-            UnreadableRecordError: it is no record in Avro of a schema that the registry knows.
-            DatabaseError: the registry does not answer.
-        """
+        Raises UnreadableRecordError: it is no record in Avro of a schema that the registry knows; DatabaseError: the registry
+        does not answer."""
         if raw is None or len(raw) <= _HEAD or raw[0] != 0:
             raise UnreadableRecordError
         decode = self._decoder(int.from_bytes(raw[1:_HEAD], "big"))
@@ -216,11 +213,8 @@ def read_json_event(raw: bytes | None) -> dict[str, Any]:
 
 def event_reader(source: BaseSource, columns: Sequence[str] = ()) -> ReadEvent:
     """For the source's topics; `columns` of a table come under their own names.
-
-    Raises:
-        MissingAddressError, MissingSecretError: its registry cannot be named. The reader raises DatabaseError where the registry
-            does not answer.
-    """
+    Raises MissingAddressError, MissingSecretError: its registry cannot be named. The reader raises DatabaseError where the
+    registry does not answer."""
     captured = source.captured
     if captured is None or captured.capture.schema_registry is None:
         return read_json_event

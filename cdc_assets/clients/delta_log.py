@@ -230,10 +230,7 @@ def open_table(path: str) -> Any:
 
 def _as_much_as_needed(path: str, fold_commits: Callable[[list[tuple[int, str | None]]], Folding]) -> Folding | None:
     """The fold of the newest commits, of more of them where it asks for more; None where there is no table.
-
-    Raises:
-        HistoryTooShortError: the log does not say it.
-    """
+    Raises HistoryTooShortError: the log does not say it."""
     return fold_newest(partial(_commits, path), lambda commits: fold_commits(commits) if commits else None, _PAGE, path=path)
 
 

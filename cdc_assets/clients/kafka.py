@@ -92,10 +92,7 @@ class KafkaCluster:
 
     def await_state(self, topic: str, *, deadline: float) -> TopicState:
         """The state of a topic that is about to appear (a broker learns of a new topic a moment later).
-
-        Raises:
-            ServiceError: when it has not appeared within `deadline` seconds.
-        """
+        Raises ServiceError: when it has not appeared within `deadline` seconds."""
         until = time.monotonic() + deadline
         while True:
             state = self.states([topic]).get(topic)
@@ -134,10 +131,7 @@ class KafkaCluster:
 
     def topic_configs(self, names: Collection[str]) -> dict[str, dict[str, str]]:
         """Of each of these topics every setting, defaults included: one request for all of them.
-
-        Raises:
-            ServiceError: one of them does not exist.
-        """
+        Raises ServiceError: one of them does not exist."""
         entries = self._config_entries(names)
         return {name: {key: entry.value for key, entry in entries[name].items()} for name in names}
 
@@ -151,10 +145,7 @@ class KafkaCluster:
 
     def ensure_topic(self, name: str, *, partitions: int, retention_ms: int, replication_factor: int | None) -> bool:
         """Create the topic, or bring its retention and cleanup policy to what is declared; True when created.
-
-        Raises:
-            ServiceError: when it has another number of partitions: adding some would break the order per key.
-        """
+        Raises ServiceError: when it has another number of partitions: adding some would break the order per key."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import NewTopic
 
@@ -190,20 +181,14 @@ class KafkaCluster:
 
     def records(self, topic: str, ranges: Mapping[int, tuple[int, int]], *, deadline: float = 120.0) -> Iterator[Record]:
         """Every committed record of the offset ranges `{partition: (from, to)}`, in order within a partition.
-
-        Raises:
-            ServiceError: when a range begins before what the topic still holds, or the deadline passes.
-        """
+        Raises ServiceError: when a range begins before what the topic still holds, or the deadline passes."""
         yield from (record for _, record in self.records_of({topic: ranges}, deadline=deadline))
 
     def records_of(
         self, topics: Mapping[str, Mapping[int, tuple[int, int]]], *, deadline: float = 120.0
     ) -> Iterator[tuple[str, Record]]:
         """The same of several topics in one read, each record with the name of its topic.
-
-        Raises:
-            ServiceError: as for one; of a `topic`, the login may not read that one.
-        """
+        Raises ServiceError: as for one; of a `topic`, the login may not read that one."""
         from confluent_kafka import KafkaError as Code
         from confluent_kafka import TopicPartition
 
@@ -255,8 +240,7 @@ class KafkaCluster:
         The broker says it (KIP-430, https://cwiki.apache.org/confluence/x/gBB4BQ). Of a topic that is not there it is asked
         whether the topic might be made, and nothing is made: what comes after that shows itself once the topic is there.
 
-        Raises:
-            ServiceError: the cluster refuses the login, or does not answer.
+        Raises ServiceError: the cluster refuses the login, or does not answer.
         """
         from confluent_kafka import TopicCollection
 
@@ -301,10 +285,7 @@ class KafkaCluster:
 
     def _refusal(self, future: Any) -> tuple[str, Any]:
         """The error's name of an answer that is one about the topic itself, and the answer.
-
-        Raises:
-            ServiceError: it is about something else.
-        """
+        Raises ServiceError: it is about something else."""
         from confluent_kafka import KafkaException
 
         try:

@@ -74,10 +74,7 @@ class ClientMaker:
 
     def make(self, kind: Callable[[dict[str, Any]], Any], **own: Any) -> Any:
         """A client; the file is read each time, so that a renewed password needs no restart.
-
-        Raises:
-            ServiceError: the file cannot be used.
-        """
+        Raises ServiceError: the file cannot be used."""
         from confluent_kafka import KafkaException
 
         self._told = self._refused = ""
@@ -105,9 +102,8 @@ class ClientMaker:
         Not by DescribeCluster: a broker that has just started may know of no brokers, and librdkafka 2.16.0 ends the whole
         process there (rdkafka_admin.c, rd_kafka_admin_response_parse: Assertion `rko_result' failed).
 
-        Raises:
-            ServiceError: it refuses the login, or knows of no broker in all that time.
-            KafkaException: as the call raises it.
+        Raises ServiceError: it refuses the login, or knows of no broker in all that time; KafkaException: as the call raises
+        it.
         """
         from confluent_kafka import KafkaException
 

@@ -131,10 +131,7 @@ def open_connection(database: DatabaseKind) -> Connection:
 
 def open_cut(database: SourceDatabase, *, statement_timeout: float) -> AbstractContextManager[SourceCut]:
     """The snapshot of this moment, until the end of the block; seconds per statement.
-
-    Raises:
-        DatabaseError: the server cannot tell an exact moment, or is none to compare with.
-    """
+    Raises DatabaseError: the server cannot tell an exact moment, or is none to compare with."""
     opener = clients_of(database.KIND).cut
     assert opener is not None, database.KIND
     return opener(database, statement_timeout=statement_timeout)

@@ -32,10 +32,7 @@ class PeekWindow:
 
 def read_window(cluster: KafkaCluster, topic: str, window: PeekWindow) -> tuple[list[Record], dict[int, int]]:
     """The records in the order of their time, and the offsets up to which the topic was looked at.
-
-    Raises:
-        ServiceError: the topic is gone, has no such partition, or `at` cannot be read.
-    """
+    Raises ServiceError: the topic is gone, has no such partition, or `at` cannot be read."""
     state = _state(cluster, topic)
     ranges = _ranges(cluster, state, window)
     ends = {partition: end for partition, (_, end) in ranges.items()}

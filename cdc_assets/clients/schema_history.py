@@ -294,8 +294,7 @@ def define(cluster: KafkaCluster, topic: str, records: Sequence[Mapping[str, Any
     `at` is the offset as Connect tells it, `{"partition": …, "offset": …}`. Marked as a snapshot's: no table was made there
     (cdc_assets.clients.schema_history).
 
-    Raises:
-        ServiceError: when one did not arrive.
+    Raises ServiceError: when one did not arrive.
     """
     from confluent_kafka import Producer
 

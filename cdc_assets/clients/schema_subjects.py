@@ -27,10 +27,7 @@ class SchemaSubjects:
 
     def versions(self, subject: str) -> list[Version]:
         """All of a subject, in their order; empty where there is no such subject.
-
-        Raises:
-            ServiceError: the registry does not answer.
-        """
+        Raises ServiceError: the registry does not answer."""
         path = _place(subject)
         versions = (
             self._ask("GET", f"{path}/{number}", missing=(404,)) for number in self._ask("GET", path, missing=(404,)) or ()

@@ -86,10 +86,7 @@ def refuse_lacks(session: Any, remote: str) -> None:
 
 def foreign_facts(sessions: SparkSessions) -> SparkFacts:
     """What a server tells, whatever it lacks; one that is away is told at once.
-
-    Raises:
-        SparkRunError: it does not answer, or no executor does.
-    """
+    Raises SparkRunError: it does not answer, or no executor does."""
     address = urlsplit(sessions.remote.partition(";")[0])
     try:
         socket.create_connection((address.hostname or "", address.port or _PORT), timeout=_AWAY_SECONDS).close()
@@ -165,11 +162,8 @@ class SparkSessions:
     def run(self, job: Callable[[SparkSession, Any], Result], spec: Any) -> Result:
         """Run one job in a session of its own; in another one where the server has forgotten that, since it was restarted; and
         again where it asked for records that bronze has no more, once they are brought back.
-
-        Raises:
-            SparkRunError: with the job's own reason, first line.
-            RefusalError: such records do not come back from the backup.
-        """
+        Raises SparkRunError: with the job's own reason, first line; RefusalError: such records do not come back from the
+        backup."""
         from spark.errors import BronzeExpiredError
 
         try:
@@ -185,8 +179,7 @@ class SparkSessions:
 
         Three comparisons of large rows held both slots, and every fold waited for them (ADR 134).
 
-        Raises:
-            SparkRunError: as `run`.
+        Raises SparkRunError: as `run`.
         """
         from spark.table.spark_plans import leave_a_slot
 
@@ -216,10 +209,7 @@ class SparkSessions:
 
     def run_in_tasks(self, job: Callable[[SparkSession, Any], Result], spec: Any) -> Result:
         """Run a job whose tasks run Python, in the session that all such jobs share (spark.table.spark_session.task_session_id).
-
-        Raises:
-            SparkRunError: with the job's own reason, first line.
-        """
+        Raises SparkRunError: with the job's own reason, first line."""
         from spark.table.spark_failures import is_closed_session
         from spark.table.spark_session import leave, task_session_id
 
@@ -261,10 +251,7 @@ class SparkSessions:
 
     def _open_complete(self, session_id: str = "") -> SparkSession:
         """As `open_session`, on a server that has all that jobs need.
-
-        Raises:
-            SparkRunError: it is foreign, and lacks something.
-        """
+        Raises SparkRunError: it is foreign, and lacks something."""
         from spark.table.spark_session import leave
 
         session = self.open_session(self._token, session_id)

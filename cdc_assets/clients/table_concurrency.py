@@ -62,10 +62,7 @@ def _is_taken(descriptor: int) -> bool:
 @contextmanager
 def turn_of(kind: str, ended: threading.Event) -> Iterator[None]:
     """One at a time of what this home does of a kind; whoever holds it is waited for, however long.
-
-    Raises:
-        InterruptedError: `ended` was set meanwhile.
-    """
+    Raises InterruptedError: `ended` was set meanwhile."""
     folder = settings.home() / "locks"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(folder / f"{kind}.turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -90,10 +87,7 @@ def each_table(
     failures: dict[str, str] | None = None,
 ) -> Iterator[tuple[Table, Result]]:
     """Yield `(table, result)` as each is done.
-
-    Raises:
-        FailuresError: at the end, naming the tables that failed (`failures` may bring earlier ones).
-    """
+    Raises FailuresError: at the end, naming the tables that failed (`failures` may bring earlier ones)."""
     failed = dict(failures or {})
     with ThreadPoolExecutor(max_workers=max(1, min(workers, len(tables))), thread_name_prefix=layer) as pool:
         futures = {pool.submit(work, table): table for table in tables}

@@ -52,7 +52,9 @@ def reader(source_type: str, modes: str, *, written: bool) -> Read | None:
         return _PLAIN[parsed.name]
     if parsed.name == "numeric" and parsed.args:
         scale = (*parsed.args, 0)[1]
-        return (lambda text: _unscale(text, scale)) if parsed.modes.decimal == "precise" else _decimal
+        if parsed.modes.decimal != "precise":
+            return _decimal
+        return lambda text: Decimal(int.from_bytes(base64.b64decode(text, validate=True), "big", signed=True)).scaleb(-scale)
     if parsed.name in ("date", "timestamp without time zone", "time without time zone"):
         return _time_reader(parsed, written=written)
     if parsed.name == "bytea" and parsed.modes.binary in ("bytes", "base64"):
@@ -85,10 +87,6 @@ def _decimal(text: str) -> Decimal:
     if not _DIGITS.fullmatch(text):
         raise UnreadableRecordError
     return Decimal(text)
-
-
-def _unscale(text: str, scale: int) -> Decimal:
-    return Decimal(int.from_bytes(base64.b64decode(text, validate=True), "big", signed=True)).scaleb(-scale)
 
 
 def _float(text: str) -> float:
@@ -203,10 +201,7 @@ class TopicFold:
 
     def advance(self) -> None:
         """Up to the last stable offsets of this moment.
-
-        Raises:
-            DatabaseError: the topic is gone, or holds more keys than are held in memory.
-        """
+        Raises DatabaseError: the topic is gone, or holds more keys than are held in memory."""
         state = self.cluster.states([self.topic]).get(self.topic)
         if state is None:
             raise DatabaseError(f"topic {self.topic} does not exist at {self.cluster.bootstrap}")

@@ -133,10 +133,7 @@ def build_topic_assets(source: BaseSource) -> dg.AssetsDefinition:
 
 def _topic_of_git(cluster: KafkaCluster, source: CapturedSource, table: Table) -> tuple[TopicState, str]:
     """The topic, and what of it is not as declared.
-
-    Raises:
-        ServiceError: it is not there; whoever made it from here would take it from the operator.
-    """
+    Raises ServiceError: it is not there; whoever made it from here would take it from the operator."""
     name = names.topic(source, table)
     state = cluster.states([name]).get(name)
     if state is None:
@@ -218,10 +215,7 @@ def build_mirror_assets(source: BaseSource) -> dg.AssetsDefinition:
 
 def _absent(chain: Chain[BaseSource], tables: Sequence[Table]) -> dict[str, str]:
     """By table why its topic cannot come. MirrorMaker has no task until it finds one, and would be waited for in vain.
-
-    Raises:
-        RefusalError: no topic is there.
-    """
+    Raises RefusalError: no topic is there."""
     core, by_topic = (
         chain.platform.core_kafka(chain.source.cluster),
         {names.topic(chain.source, table): table for table in tables},

@@ -133,10 +133,7 @@ def _switch_automation_on(merged: dg.Definitions) -> dg.Definitions:
 
 def try_user_definitions(named: str) -> None:
     """Whether they load beside the chains of the registry as it is now; nothing is kept of it.
-
-    Raises:
-        SettingError: they do not, and why.
-    """
+    Raises SettingError: they do not, and why."""
     merge_user_definitions(build_code_location(load_sources(settings.sources_folder())), named)
 
 

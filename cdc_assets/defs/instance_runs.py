@@ -108,19 +108,17 @@ def _pause_ends(
             continue
         tables = kind.tables(record.dagster_run)
         failed = record.dagster_run.status == DagsterRunStatus.FAILURE and tables - settled
-        missed = failed - _tables_in(kind.layer, instance, record.dagster_run.run_id) if failed else set()
+        missed: set[str] = set()
+        if failed:
+            made = dg.DagsterEventType.ASSET_MATERIALIZATION
+            keys = [r.asset_key for r in instance.get_records_for_run(record.dagster_run.run_id, of_type=made).records]
+            missed = failed - {key.path[-1].removeprefix(f"{kind.layer}_") for key in keys if key and key.path[0] == kind.layer}
         for table in missed - settled:
             failures[table] += 1
             ended.setdefault(table, record.end_time or now)
         settled |= tables - missed
     pauses = {t: min(_FIRST_PAUSE_SECONDS * 2 ** (n - 1), _LONGEST_PAUSE_SECONDS) for t, n in failures.items()}
     return {table: (ended[table], ended[table] + pause) for table, pause in pauses.items()}
-
-
-def _tables_in(layer: str, instance: dg.DagsterInstance, run_id: str) -> set[str]:
-    records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION).records
-    keys = [record.asset_key for record in records]
-    return {key.path[-1].removeprefix(f"{layer}_") for key in keys if key and key.path[0] == layer}
 
 
 def last_materializations(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> dict[dg.AssetKey, dg.EventLogEntry]:

@@ -20,7 +20,7 @@ from cdc_assets.defs.overall_jobs import REPLAY_JOB, RESTORE_JOB
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.source_chain import take_in_step
 from cdc_assets.reading.silver_now import find_source
-from cdc_assets.recovery.replay_table import Replayed, ReplayWish, replay_table, undo_replay
+from cdc_assets.recovery.replay_table import ReplayWish, replay_table, undo_replay
 from cdc_assets.registry import names
 
 if TYPE_CHECKING:
@@ -52,7 +52,10 @@ def build_replay_job() -> dg.JobDefinition:
             metadata: dict[str, Any] = {"cdc/replay_undone": dg.MetadataValue.json(versions)}
         else:
             wish = ReplayWish(tuple(config.keys), config.since, config.until, config.as_new, config.dry_run)
-            metadata = replay_metadata(replay_table(Chain(platform, source), table, wish, context.log.info))
+            answer = replay_table(Chain(platform, source), table, wish, context.log.info).to_json()
+            difference = answer["difference"]
+            rows = {f"cdc/replay_{layer}_{kind}": n for layer, d in difference.items() for kind, n in d["rows"].items()}
+            metadata = {**rows, "cdc/replay_swapped": answer["swapped"], "cdc/replay": dg.MetadataValue.json(answer)}
         context.add_output_metadata(metadata)
         if not config.dry_run:
             version = silver_version(platform.lake, source, table)
@@ -64,13 +67,6 @@ def build_replay_job() -> dg.JobDefinition:
         replay()
 
     return steps.to_job(description="Make a table again from bronze by today's rules, and swap it in (cdc replay).")
-
-
-def replay_metadata(done: Replayed) -> dict[str, Any]:
-    """What differs, as figures, and the whole answer."""
-    answer = done.to_json()
-    rows_by_kind = {f"cdc/replay_{layer}_{kind}": n for layer, d in answer["difference"].items() for kind, n in d["rows"].items()}
-    return {**rows_by_kind, "cdc/replay_swapped": answer["swapped"], "cdc/replay": dg.MetadataValue.json(answer)}
 
 
 class RestoreConfig(dg.Config):

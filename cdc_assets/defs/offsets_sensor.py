@@ -113,6 +113,8 @@ def decide(
     most, longest = batching.max_records, batching.max_delay.total_seconds()
     backlog = [n for n in free if n.waiting > most and n not in failed]
     small = [n for n in free if n.waiting <= most and n not in failed]
+    # A run has a fixed price (ADR 0012), so a few records wait for more. Nothing waits longer than `max_delay`, and a silver that
+    # is behind its bronze waits for nothing.
     due = any(n.waiting >= batching.min_records or n.silver_behind or now - since[n.table] >= longest for n in small)
     requests = [Request((n.table,), f"backlog of up to {quantity(n.waiting, 'record')}") for n in backlog]
     requests += [Request((n.table,), "once more after a failure") for n in failed]
@@ -303,7 +305,10 @@ def _look(
     try:
         news, problems = read_news(context.instance, platform, source)
     except CdcAssetsError as error:
-        return _without_news(context, platform, source, cursor, str(error))
+        # Nobody knows what is new: each table grows older, which is told.
+        late = cursor.late.look([names.table_name(table) for table in source.tables], time.time())
+        events = rest_events(context.instance, platform, source, (), late)
+        return dg.SensorResult(asset_events=events, skip_reason=str(error), cursor=_Cursor(cursor.waiting, late).to_json())
     for problem in problems:
         context.log.warning(problem)
     under_way = runs_under_way(context.instance)
@@ -345,15 +350,6 @@ def _run_request(source: BaseSource, kind: SensorRuns, request: Request, *layers
         asset_check_keys=[],
         tags={SOURCE_TAG: source.name, kind.tag: ",".join(request.tables), "cdc/reason": request.reason},
     )
-
-
-def _without_news(
-    context: dg.SensorEvaluationContext, platform: Platform, source: BaseSource, cursor: _Cursor, why: str
-) -> dg.SensorResult:
-    """Nobody knows what is new: each table grows older, which is told."""
-    late = cursor.late.look([names.table_name(table) for table in source.tables], time.time())
-    events = rest_events(context.instance, platform, source, (), late)
-    return dg.SensorResult(asset_events=events, skip_reason=why, cursor=_Cursor(cursor.waiting, late).to_json())
 
 
 def _why_nothing(

@@ -139,10 +139,7 @@ def take_in_sources(
     say: Say = lambda _: None,
 ) -> TakenIn:
     """Have the webserver at `url` take in all of `sources`, and lose all of `gone`.
-
-    Raises:
-        ServiceError: what is not there by then, and what to do; whatever was loaded before still is.
-    """
+    Raises ServiceError: what is not there by then, and what to do; whatever was loaded before still is."""
     return take_in(url, definitions_of(sources, gone), timeout=timeout, say=say)
 
 

@@ -114,10 +114,7 @@ def manifest(kind: str, name: str, deployment: Deployment, spec: Mapping[str, An
 
 def secret_references(config: Mapping[str, str], deployment: Deployment) -> dict[str, str]:
     """Placeholders as Strimzi's KubernetesSecretConfigProvider takes them: `${secrets:<namespace>/<secret>:<key>}`.
-
-    Raises:
-        RefusalError: a placeholder stands in the config that is not ours, as in a table's name.
-    """
+    Raises RefusalError: a placeholder stands in the config that is not ours, as in a table's name."""
     if foreign := foreign_placeholders(config):
         foreign_text = "; ".join(f"{key} has {text}" for key, text in foreign.items())
         raise RefusalError(

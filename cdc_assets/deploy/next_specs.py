@@ -27,11 +27,7 @@ JOBS = ("bronze", "silver", "history", "ledger", "stream")
 
 def next_bronze(chain: Chain[BaseSource], tables: Sequence[Table]) -> tuple[BronzeSpec, int]:
     """The spec of the first append, and how many jobs it takes to read all that the topics hold now.
-
-    Raises:
-        TopicGapError: a topic is missing, or contradicts bronze.
-        RefusalError: bronze holds all of it.
-    """
+    Raises TopicGapError: a topic is missing, or contradicts bronze; RefusalError: bronze holds all of it."""
     topics = look(chain, tables)
     if troubles := {**topics.missing, **topics.gaps}:
         raise TopicGapError("; ".join(troubles.values()))
@@ -43,11 +39,7 @@ def next_bronze(chain: Chain[BaseSource], tables: Sequence[Table]) -> tuple[Bron
 
 def next_silver(chain: Chain[BaseSource], table: Table) -> SilverSpec:
     """The fold of a table up to what bronze has committed now.
-
-    Raises:
-        DatabaseError: the source has no such table, or cannot be asked.
-        RefusalError: bronze holds nothing.
-    """
+    Raises DatabaseError: the source has no such table, or cannot be asked; RefusalError: bronze holds nothing."""
     committed = bronze_committed(chain.bronze_path)
     if committed is None:
         raise RefusalError(f"bronze of {chain.source.name} holds nothing yet: cdc spec bronze {chain.source.name}")
@@ -64,11 +56,8 @@ def next_history(chain: Chain[BaseSource], table: Table) -> SilverSpec:
 
 def next_stream(chain: Chain[BaseSource], tables: Sequence[Table]) -> StreamSpec:
     """The topics from where bronze stands, and the tables with the columns that the source has now.
-
-    Raises:
-        TopicGapError: a topic is missing, or contradicts bronze.
-        DatabaseError: the source has not all of the tables, or cannot be asked.
-    """
+    Raises TopicGapError: a topic is missing, or contradicts bronze; DatabaseError: the source has not all of the tables, or
+    cannot be asked."""
     from spark.specs import StreamSpec
 
     topics = look(chain, tables)

@@ -79,8 +79,7 @@ def onboarding_commits(
 
     The running connector goes on before the tables are read: it stands still from one commit to the next, no longer (ADR 16).
 
-    Raises:
-        RefusalError: when the source or one of the tables is not in the registry.
+    Raises RefusalError: when the source or one of the tables is not in the registry.
     """
     change = _change(sources, deployment, wanted)
     was, will = _files(change.before, deployment), _files(sources, deployment)

@@ -31,8 +31,7 @@ def applications(folders: Iterable[str], deployment: Deployment) -> dict[str, Ma
 
     Shape: https://argo-cd.readthedocs.io/en/stable/user-guide/application-specification/
 
-    Raises:
-        RefusalError: when the deployment does not say where the manifests are committed.
+    Raises RefusalError: when the deployment does not say where the manifests are committed.
     """
     argocd = deployment.argocd
     if argocd is None:
@@ -174,10 +173,7 @@ def file_diff(path: str, before: str | None, after: str | None, out: str = "") -
 
 def changes(out: Path, target: str, wanted: Mapping[str, str]) -> list[FileChange]:
     """What stands between the folder and the wanted files, by path.
-
-    Raises:
-        RefusalError: when a wanted file is there already, is another one, and is not ours.
-    """
+    Raises RefusalError: when a wanted file is there already, is another one, and is not ours."""
     ours = _ours(out, target)
     file_changes = []
     for path, text in sorted({**with_list(target, wanted)}.items()):
@@ -196,10 +192,7 @@ def changes(out: Path, target: str, wanted: Mapping[str, str]) -> list[FileChang
 
 def apply(out: Path, found: list[FileChange]) -> None:
     """Make the changes. Whenever it ends, each of our files is in the list, so that a later render knows it.
-
-    Raises:
-        RefusalError: a file cannot be written.
-    """
+    Raises RefusalError: a file cannot be written."""
     lists = [change for change in found if change.path.endswith(f"/{_LIST}")]
     both = [
         replace(change, after="".join(sorted({*_lines(change.before or ""), *_lines(change.after or "")}))) for change in lists

@@ -94,10 +94,7 @@ _MIRROR_FIELDS = (
 
 def kafka_mirror_maker_2(mirrors: Sequence[DeclaredConnector], deployment: Deployment) -> Manifest:
     """One KafkaMirrorMaker2 for the mirrors of all sources, in the shape of Strimzi's v1 API.
-
-    Raises:
-        RefusalError: when their configs differ in more than their topics; `mirror: connector` can keep them apart.
-    """
+    Raises RefusalError: when their configs differ in more than their topics; `mirror: connector` can keep them apart."""
     configs = [secret_references(mirror.config, deployment) for mirror in mirrors]
     common = _common(mirrors, configs)
     topics = sorted({topic for config in configs for topic in config["topics"].split(",")})

@@ -158,10 +158,7 @@ def _show(text: str, *, end: bool) -> None:
 
 def open_url(url: str, headers: Mapping[str, str] | None = None) -> Any:
     """The answer to a GET, with the login that the URL carries and against the system's trust store.
-
-    Raises:
-        LauncherError: naming the URL without its password.
-    """
+    Raises LauncherError: naming the URL without its password."""
     parts = urllib.parse.urlsplit(url)
     headers = {"User-Agent": "cdc-assets-launcher", "Accept": "text/html, */*;q=0.5", **(headers or {})}
     if "@" in parts.netloc:

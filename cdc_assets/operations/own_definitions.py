@@ -81,10 +81,7 @@ def news_of_definitions(url: str) -> str:
 
 def offer_definitions(url: str, check: Callable[[str], None]) -> None:
     """The next reload takes what CDC_DEFINITIONS names, where it is set, once `check` has let it pass.
-
-    Raises:
-        SettingError: by `check`; the stack keeps what it has.
-    """
+    Raises SettingError: by `check`; the stack keeps what it has."""
     home = Home(settings.home())
     if not _is_embedded(home, url) or not definitions_news(home.loaded):
         return
@@ -100,8 +97,7 @@ def await_definitions(url: str, *, timeout: float) -> LoadedDefinitions | None:
 
     None where the webserver is not the embedded stack's.
 
-    Raises:
-        ServiceError: what was not loaded, and why where the server says it.
+    Raises ServiceError: what was not loaded, and why where the server says it.
     """
     home, until = Home(settings.home()), time.monotonic() + timeout
     if not _is_embedded(home, url) or read_loaded(home.loaded) is None:

@@ -112,19 +112,13 @@ class TakenIn:
 
 def take_out(url: str, source: str, *, say: Say, timeout: float = 120.0) -> TakenIn:
     """Have the webserver at `url` lose all of the source of that name.
-
-    Raises:
-        ServiceError: what is there still, and what to do.
-    """
+    Raises ServiceError: what is there still, and what to do."""
     return take_in(url, Expected({source: ""}), timeout=timeout, say=say)
 
 
 def take_in(url: str, expected: Expected, *, timeout: float, say: Say) -> TakenIn:
     """Reload, and wait until Dagster has every asset, check, job and sensor that is expected, running, and none that is not.
-
-    Raises:
-        ServiceError: what is not there by then, and what to do; whatever was loaded before still is.
-    """
+    Raises ServiceError: what is not there by then, and what to do; whatever was loaded before still is."""
     began = time.monotonic()
     webserver = Webserver(url, seconds=timeout)
     before = locations_of(webserver.locations(), expected)
@@ -161,10 +155,7 @@ def _await_definitions(
 
 def locations_of(locations: Sequence[Location], expected: Expected) -> list[Location]:
     """Those that hold the sources now; for sources that none holds yet the one that is named, ours, or the only one.
-
-    Raises:
-        ServiceError: when it cannot be told which one is meant.
-    """
+    Raises ServiceError: when it cannot be told which one is meant."""
     holding = [
         location for location in locations if any(sensor.source in expected.digests for sensor in location.sensors.values())
     ]
@@ -241,10 +232,7 @@ class RegistryNews:
 
 def registry_news(url: str, folder: Path) -> RegistryNews:
     """What the folder declares, compared with the digests that the loaded sensors carry: one quick question.
-
-    Raises:
-        ServiceError: when the webserver cannot be asked.
-    """
+    Raises ServiceError: when the webserver cannot be asked."""
     news = compare(folder, Webserver(url, seconds=_ASK_SECONDS).locations(sensors_only=True))
     return replace(news, definitions=news_of_definitions(url))
 

@@ -36,10 +36,7 @@ class DbtPlugin(BasePlugin):
 
     def load(self, source_config: Any) -> Any:
         """What DuckDB scans for a table of a source; its version is that of this call.
-
-        Raises:
-            RefusalError: the registry has no such table, or the lake has nothing of it yet.
-        """
+        Raises RefusalError: the registry has no such table, or the lake has nothing of it yet."""
         named = source_config.get("lake_table") or f"silver.{source_config.schema}.{source_config.identifier}"
         return open_scan(self._find(named), self.platform, self.values)
 

@@ -77,10 +77,7 @@ def open_scan(found: LakeTable, platform: Platform, values: HiddenValues) -> Any
 
 def read_version(found: LakeTable, version: int | None) -> tuple[int, pa.Table]:
     """A version of the table (None: the newest) and its rows, sensitive columns as hashes.
-
-    Raises:
-        RefusalError: it is not in the lake, only Spark reads it, or that version is gone.
-    """
+    Raises RefusalError: it is not in the lake, only Spark reads it, or that version is gone."""
     import pyarrow as pa
     from deltalake.exceptions import DeltaError
 
@@ -144,10 +141,7 @@ def query_by_duckdb(
     statement: str, tables: Sequence[LakeTable], platform: Platform, *, limit: int, show_sensitive: bool = False
 ) -> Answer:
     """At most so many rows of one statement.
-
-    Raises:
-        RefusalError: what DuckDB says, with the names that are near to an unknown one.
-    """
+    Raises RefusalError: what DuckDB says, with the names that are near to an unknown one."""
     duckdb = import_duckdb()
     named = tables_in(statement, tables)
     if show_sensitive:

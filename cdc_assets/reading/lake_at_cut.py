@@ -45,10 +45,7 @@ class TableAtCut:
     @cached_property
     def delta(self) -> Any:
         """delta-rs's table, opened at the version.
-
-        Raises:
-            RefusalError: the version is gone, another table lies there now, or only Spark reads it.
-        """
+        Raises RefusalError: the version is gone, another table lies there now, or only Spark reads it."""
         delta = open_entry(self.path, self.entry)
         if unread := delta_rows.unread_features(delta):
             text = f"{', '.join(unread)}, which only Spark reads: cdc sql --spark --cut {self.cut}"

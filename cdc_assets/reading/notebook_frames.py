@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 
 def ask(statement: str | None = None, limit: int = 10_000) -> pd.DataFrame:
     """The rows of one statement, at most so many; `attrs["more"]`: there are others. Without a statement, the lake's tables.
-
-    Raises:
-        RefusalError: what DuckDB says, with the names that are near to an unknown one.
-    """
+    Raises RefusalError: what DuckDB says, with the names that are near to an unknown one."""
     import pandas as pd
 
     tables, platform = _lake()
@@ -44,10 +41,7 @@ def ask(statement: str | None = None, limit: int = 10_000) -> pd.DataFrame:
 
 def rows_of(source: str, table: str, version: int | None = None) -> pd.DataFrame:
     """All rows of a silver table as a version of it has them (None: the newest); `attrs["version"]` is that version.
-
-    Raises:
-        RefusalError: there is no such table, or its files of that version are gone.
-    """
+    Raises RefusalError: there is no such table, or its files of that version are gone."""
     at, read = silver_version(source, table, version)
     rows = import_duckdb().from_arrow(read).df()
     rows.attrs["version"] = at
@@ -56,10 +50,7 @@ def rows_of(source: str, table: str, version: int | None = None) -> pd.DataFrame
 
 def silver_version(source: str, table: str, version: int | None = None) -> tuple[int, pa.Table]:
     """The version of a silver table (None: the newest) and its rows; sensitive columns are hashes.
-
-    Raises:
-        RefusalError: as rows_of.
-    """
+    Raises RefusalError: as rows_of."""
     tables, _ = _lake()
     silver = next((lake_table for lake_table in tables if lake_table.parts == ("silver", source, table)), None)
     if silver is None:
@@ -82,8 +73,7 @@ def value_changes(source: str, table: str, keys: Sequence[str], *, then: int, no
     The keys' columns, `column`, and `then` and `now` as DuckDB writes the values (`_cdc_column` and so on, where a key is called
     so). A column that one version lacks is NULL there.
 
-    Raises:
-        RefusalError: there is no such table, or its files of a version are gone.
+    Raises RefusalError: there is no such table, or its files of a version are gone.
     """
     (_, before), (_, after) = (silver_version(source, table, version) for version in (then, now))
     names = [name for name in dict.fromkeys((*after.column_names, *before.column_names)) if name not in keys]
@@ -119,8 +109,7 @@ def events_of(source: str, table: str, key: Mapping[str, Any]) -> pd.DataFrame:
 
     Of records whose key is JSON; `key` has the values of its columns.
 
-    Raises:
-        RefusalError: there is no such table.
+    Raises RefusalError: there is no such table.
     """
     key_json = json.dumps({name: value.item() if hasattr(value, "item") else value for name, value in key.items()}, default=str)
     events = ask(

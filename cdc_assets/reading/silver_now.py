@@ -62,11 +62,8 @@ class CurrentTable:
 
     def look(self) -> TableNow:
         """Silver's newest version, and then what bronze has beyond it; no row of silver is read yet.
-
-        Raises:
-            LeftToSparkError: only Spark's view shows the table now.
-            DatabaseError: nothing of the table is in the lake, or the source cannot be asked for its columns.
-        """
+        Raises LeftToSparkError: only Spark's view shows the table now; DatabaseError: nothing of the table is in the lake, or the
+        source cannot be asked for its columns."""
         from spark.errors import LeftToSparkError
         from spark.silver.arrow_view import open_silver, read_now
 
@@ -82,10 +79,7 @@ class CurrentTable:
 
     def reader(self, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """The rows as they are now, batch by batch, in silver's columns or in these.
-
-        Raises:
-            as `look`; DatabaseError: there is no such column.
-        """
+        Raises as `look`; DatabaseError: there is no such column."""
         import pyarrow as pa
 
         current = self.look()
@@ -98,10 +92,7 @@ class CurrentTable:
 
     def by_spark(self, limit: int) -> pa.Table:
         """At most so many rows by Spark's view, which shows what Arrow does not.
-
-        Raises:
-            SparkRunError: Spark is not there, or the table has no view.
-        """
+        Raises SparkRunError: Spark is not there, or the table has no view."""
         from pyspark.sql import functions as sf
 
         from spark.silver import current_view
@@ -176,10 +167,7 @@ def _select(batches: pa.RecordBatchReader, wanted: Mapping[str, pa.Scalar], colu
 
 def now(source: str | BaseSource, table: str, *, platform: Platform | None = None) -> CurrentTable:
     """The table of a source as it is whenever it is read; `table` as in the registry, or as the lake calls it.
-
-    Raises:
-        DatabaseError: the registry has no such source or table.
-    """
+    Raises DatabaseError: the registry has no such source or table."""
     named_source = find_source(source)
     for one in named_source.tables:
         if table in (one.name, names.table_name(one)):
@@ -205,8 +193,7 @@ def register(
     `silver_now.world_country` is the table country of the source world. The connection's cursors do not have the views. Each
     scan of a view reads the lake anew. A statement that names one view twice may so see two moments.
 
-    Raises:
-        DatabaseError: the registry has no such source or table, or two tables have one name.
+    Raises DatabaseError: the registry has no such source or table, or two tables have one name.
     """
     made = dict(current_tables(source, tables, platform))
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {names.NOW}")
@@ -221,10 +208,7 @@ def current_tables(
     source: str | BaseSource, tables: Sequence[str], platform: Platform | None
 ) -> Iterator[tuple[str, CurrentTable]]:
     """These tables of a source, or all of them, by the names of their views.
-
-    Raises:
-        DatabaseError: there is none of a name, or two have one.
-    """
+    Raises DatabaseError: there is none of a name, or two have one."""
     named_source, taken = find_source(source), dict[str, str]()
     for one in tables or [table.name for table in named_source.tables]:
         current = now(named_source, one, platform=platform)
@@ -249,9 +233,8 @@ def register_in_spark(
     application, in the database `global_temp`. A view shows the versions of silver and bronze at the moment of the call, in
     every query; registering it again moves it on.
 
-    Raises:
-        LeftToSparkError: a table has no view, for the reason in the text.
-        DatabaseError: the registry has no such source or table, or two tables have one name.
+    Raises LeftToSparkError: a table has no view, for the reason in the text; DatabaseError: the registry has no such source or
+    table, or two tables have one name.
     """
     from spark.errors import SparkJobError
     from spark.silver import current_view

@@ -47,10 +47,7 @@ def query_by_spark(
     statement: str, tables: Sequence[LakeTable], platform: Platform, *, limit: int, show_sensitive: bool = False
 ) -> Answer:
     """At most so many rows of one question.
-
-    Raises:
-        RefusalError: what Spark says, with the names that are near to an unknown one.
-    """
+    Raises RefusalError: what Spark says, with the names that are near to an unknown one."""
     named = tables_in(statement, tables)
     if absent := [table.name for table in named if not table.is_there]:
         raise RefusalError(f"{', '.join(absent)}: nothing of it is in the lake yet: cdc status")
@@ -140,9 +137,7 @@ def register_names(tables: Sequence[LakeTable], platform: Platform, *, show_sens
 
     Sensitive columns are hashes in a view unless asked for: equal values have equal hashes, with a salt of this call.
 
-    Raises:
-        RefusalError: a name is taken by others, or two tables have one name.
-        SparkRunError: the server's own reason.
+    Raises RefusalError: a name is taken by others, or two tables have one name; SparkRunError: the server's own reason.
     """
     views_by_name = _by_name([table for table in tables if not table.is_now and table.is_there])
     salt = secrets.token_hex(16)
@@ -240,12 +235,8 @@ def are_kept(home: Home) -> bool:
 
 def make_names_again(home: Home) -> int:
     """Register the names as they were asked for, of all tables that are declared now; how many there are.
-
-    Raises:
-        RegistryError: the declared sources cannot be read.
-        RefusalError: see `register_names`.
-        SparkRunError: the server's own reason.
-    """
+    Raises RegistryError: the declared sources cannot be read; RefusalError: see `register_names`; SparkRunError: the server's own
+    reason."""
     settings.export_stack_environment()
     platform = Platform()
     request = read_json(home.spark_names)

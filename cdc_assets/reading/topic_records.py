@@ -55,10 +55,7 @@ def places_of_tables(sources: Iterable[BaseSource]) -> Iterator[TopicPlace]:
 
 def find_topic(platform: Platform, sources: Sequence[BaseSource], topic: str, *, cluster: str | None = None) -> TopicPlace:
     """The topic, wherever it is; `cluster` says where to look.
-
-    Raises:
-        ServiceError: no cluster has it; the declared ones whose names are near are in the text.
-    """
+    Raises ServiceError: no cluster has it; the declared ones whose names are near are in the text."""
     places = [*places_of_tables(sources)]
     clusters = [cluster] if cluster else [*settings.core_clusters("BOOTSTRAP"), names.LAKE]
     candidates = [candidate for candidate in places if candidate.topic == topic and candidate.cluster in clusters]

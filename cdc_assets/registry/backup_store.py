@@ -63,10 +63,7 @@ class BackupStore(Declared):
 
 def parse_store(address: str, *, prefix: str | None = None, endpoint: str | None = None) -> BackupStore:
     """The store at an address: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, or `file:///FOLDER` with the prefix apart.
-
-    Raises:
-        ValueError: it is none.
-    """
+    Raises ValueError: it is none."""
     scheme, separator, rest = address.partition("://")
     row = next((row for row in STORES.values() if row.scheme == scheme), None)
     if row is None or not separator or not rest.strip("/"):

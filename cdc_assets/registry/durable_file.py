@@ -24,11 +24,7 @@ def replace_json(path: Path, state: Any, *, durable: bool = True) -> None:
 
 def read_json(path: Path) -> Any:
     """The state that `replace_json` has written; None where there is no file yet.
-
-    Raises:
-        ValueError: the file is no JSON.
-        CdcAssetsError: it has another format.
-    """
+    Raises ValueError: the file is no JSON; CdcAssetsError: it has another format."""
     if not path.is_file():
         return None
     document = json.loads(path.read_text(encoding="utf-8"))

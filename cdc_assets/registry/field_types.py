@@ -50,11 +50,8 @@ NEVER: Literal["never"] = "never"
 
 def parse_duration(value: object) -> timedelta:
     """Turn `1h30m` into a timedelta.
-
-    Raises:
-        ValueError: naming the accepted forms, when the text is anything else (a bare number included:
-            `60` could be seconds or minutes, and guessing is how retention gets lost).
-    """
+    Raises ValueError: naming the accepted forms, when the text is anything else (a bare number included: `60` could be seconds or
+    minutes, and guessing is how retention gets lost)."""
     if isinstance(value, timedelta):
         return value
     if not isinstance(value, str) or not re.match(_PATTERN, value):
@@ -125,10 +122,7 @@ class TableId(NamedTuple):
 
 def parse_table(text: str) -> TableId:
     """Split `schema.table` (either part may be double-quoted).
-
-    Raises:
-        ValueError: when the text is not exactly two parts, or holds a control character.
-    """
+    Raises ValueError: when the text is not exactly two parts, or holds a control character."""
     if any(ord(char) < 32 for char in text):
         raise ValueError("a table name holds no control characters")
     parts: list[str] = []

@@ -165,10 +165,7 @@ def kind_of(source: HasKind) -> Kind:
 
 def expect(database: object, model: type[_Model]) -> _Model:
     """What stands below `database:`, as the kind's own files know it.
-
-    Raises:
-        TypeError: a row of some table has given it to files of another kind.
-    """
+    Raises TypeError: a row of some table has given it to files of another kind."""
     if not isinstance(database, model):
         mismatch = f"{type(database).__name__} was given to the files of {model.__name__}"
         raise TypeError(f"{mismatch}: see docs/how-to/add-a-database.md")

@@ -46,10 +46,7 @@ def _why_not(folder: Path) -> str:
 
 def load_sources(folder: Path) -> tuple[BaseSource, ...]:
     """All sources declared in `folder` (`*.yaml`, `*.yml`), by name; none where all have been removed.
-
-    Raises:
-        RegistryError: with every finding in every file.
-    """
+    Raises RegistryError: with every finding in every file."""
     if not folder.is_dir():
         raise RegistryError([RegistryFinding(folder, None, "", _why_not(folder))])
     files = registry_files(folder)

@@ -111,11 +111,7 @@ class SchemaRegistry(Declared):
     @property
     def address(self) -> str:
         """What the jobs are told: the login in front of the host, as `spark.events.avro_schemas` takes it off again.
-
-        Raises:
-            MissingAddressError, MissingSecretError: a reference leads nowhere.
-            EndpointError: it is no address.
-        """
+        Raises MissingAddressError, MissingSecretError: a reference leads nowhere; EndpointError: it is no address."""
         if self.user is None or self.password is None:
             _ = self.place
             return settings.resolve(self.url)

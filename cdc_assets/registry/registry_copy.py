@@ -69,8 +69,7 @@ def sources_to_define() -> tuple[BaseSource, ...]:
 
     A code server whose folder is broken takes what was loaded last, and says so on stderr; `cdc status` says it as well.
 
-    Raises:
-        RegistryError: when it is broken and nothing was loaded before.
+    Raises RegistryError: when it is broken and nothing was loaded before.
     """
     if loaded := os.environ.get(_LOADED):
         return load_sources(Path(loaded))

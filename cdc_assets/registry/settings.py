@@ -133,10 +133,7 @@ def is_file_name(named: str) -> bool:
 
 def lake() -> str:
     """The root of the Delta tables. Of one in an object store this process has the stack's address and keys from then on.
-
-    Raises:
-        SettingError: no lake can lie there.
-    """
+    Raises SettingError: no lake can lie there."""
     root = check_lake(lookup("CDC_LAKE") or str(home() / "lake"))
     if "://" in root and _GIVEN.get() is None:
         _export_stores()
@@ -218,10 +215,7 @@ def resolve(value: str | int | EnvRef) -> str:
 
 def secret(reference: SecretRef) -> str:
     """The secret's value: `CDC_SECRET_<NAME>`, else the file `$CDC_HOME/secrets/<name>`.
-
-    Raises:
-        MissingSecretError: naming both places.
-    """
+    Raises MissingSecretError: naming both places."""
     variable = "CDC_SECRET_" + reference.secret.upper().replace("-", "_").replace(".", "_")
     if os.environ.get(variable):
         return os.environ[variable]
@@ -237,8 +231,7 @@ def key(place: str, variable: str | None = None) -> str:
 
     Empty where it asks for nothing. A key of the stack is given to no other address.
 
-    Raises:
-        MissingSecretError: the file cannot be read.
+    Raises MissingSecretError: the file cannot be read.
     """
     named = (variable and lookup(variable)) or _stack().get("keys", {}).get(place)
     if not named:

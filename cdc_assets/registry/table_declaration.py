@@ -100,10 +100,7 @@ class WindowedResults(Declared):
 
     def spec(self, *, source: str, table: str, silver_path: str, path: str) -> WindowedSpec:
         """As the job has it; its log of panes lies beside the results.
-
-        Raises:
-            JobRefusedError: it asks for something impossible.
-        """
+        Raises JobRefusedError: it asks for something impossible."""
         durations = {"size": self.size, "every": self.every or self.size, "delay": self.delay}
         durations["allowed_lateness"] = self.allowed_lateness
         for name, value in durations.items():

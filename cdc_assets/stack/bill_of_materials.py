@@ -46,10 +46,7 @@ class LockedPart:
 
 def parts_of_locks(uv_lock: Path = UV_LOCK) -> list[LockedPart]:
     """Every package of every platform and group that uv.lock names, but ourselves, and every jar.
-
-    Raises:
-        StackError: there is no uv.lock: this was installed from a wheel.
-    """
+    Raises StackError: there is no uv.lock: this was installed from a wheel."""
     if not uv_lock.is_file():
         raise StackError("licences", f"{uv_lock} does not exist", "./cdc licences, in a clone of the repository")
     lock = read_lock()
@@ -152,8 +149,7 @@ def find_vulnerabilities(parts: Sequence[LockedPart], transport: httpx.BaseTrans
 
     PyPI has those of each version: https://docs.pypi.org/api/json/#known-vulnerabilities
 
-    Raises:
-        StackError: the index cannot be asked of one of them.
+    Raises StackError: the index cannot be asked of one of them.
     """
     import httpx
 

@@ -45,10 +45,7 @@ def as_child(command: list[str], identity: Identity | None = None, *, parent: in
 @cache
 def pick_identity(component: str, program: str = "/") -> Identity:
     """Ourselves when we are not root, else the first other way that works here and may run the program.
-
-    Raises:
-        StackError: with what was tried.
-    """
+    Raises StackError: with what was tried."""
     if os.geteuid() != 0:
         return Identity()
     tried = []
@@ -219,10 +216,7 @@ class Component(ABC):
 
     def recall(self) -> None:  # noqa: B027 - most need nothing
         """What an earlier process of it had in its memory, once it is healthy after a restart. It does its work meanwhile.
-
-        Raises:
-            NotReadyError: it could not be done; nobody tries again until the next restart.
-        """
+        Raises NotReadyError: it could not be done; nobody tries again until the next restart."""
 
     @property
     @abstractmethod
@@ -236,10 +230,7 @@ class Component(ABC):
 
     def once(self, command: list[str], what: str, *, timeout: float = 600, stdin: str | None = None) -> str:
         """Run a preparing command as this component's user, into its log.
-
-        Raises:
-            StackError: with the last line that it printed, or when it has not ended after so many seconds.
-        """
+        Raises StackError: with the last line that it printed, or when it has not ended after so many seconds."""
         try:
             result = subprocess.run(
                 as_child(command, self.identity),

@@ -102,12 +102,9 @@ def choose(
     home: Home, *, brokers: int | None = None, spark: str | None = None, environment: Mapping[str, str] = os.environ
 ) -> Site:
     """Decide for this start, and remember it.
-
-    Raises:
-        StackError: see `loopback.assign`.
-        StackError: when the number of brokers is another one than the data was made with, or a source is of a kind whose
-            connector needs a vendor's driver or a whole JDK, or a Spark of ours is asked for beside one of yours.
-    """
+    Raises StackError: see `loopback.assign`; StackError: when the number of brokers is another one than the data was made with,
+    or a source is of a kind whose connector needs a vendor's driver or a whole JDK, or a Spark of ours is asked for beside one of
+    yours."""
     remembered = read_json(home.config)
     count = _count_of_brokers(home, brokers, remembered)
     external = external_addresses(home, environment)

@@ -100,10 +100,7 @@ def engine_with_pool(postgres_url: str) -> Any:
 
 def _refuse_dropped(dialect: Any, connection: Any, record: Any, _: Any) -> None:
     """As `pool_pre_ping` does it at every use. The pool opens another one (SQLAlchemy, "Dealing with Disconnects").
-
-    Raises:
-        DisconnectionError: it does not answer.
-    """
+    Raises DisconnectionError: it does not answer."""
     if time.monotonic() - record.info.get("used", time.monotonic()) < _FRESH_SECONDS:
         return
     try:

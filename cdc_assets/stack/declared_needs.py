@@ -114,10 +114,7 @@ def remember_needs(home: Home, names: Collection[str]) -> None:
 
 def adopt_sources(home: Home, supervisor: int) -> None:
     """From now on what CDC_SOURCES and CDC_DEFINITIONS name is the stack's; buckets that are wanted are made by the supervisor.
-
-    Raises:
-        StackError: when a source needs a connector that the running Connect worker has not loaded, or the endpoint of GCS.
-    """
+    Raises StackError: when a source needs a connector that the running Connect worker has not loaded, or the endpoint of GCS."""
     remember_needs(home, REMEMBERED)
     config = read_json(home.config)
     lacking = sorted(set(plugins()) - set(config.get("plugins", plugins())))

@@ -150,10 +150,7 @@ class KeptObjects:
         self, draft: Draft, bucket: str, name: str, *, conditions: Conditions, content_type: str, metadata: Mapping[str, str]
     ) -> GcsObject:
         """The draft becomes the object's content.
-
-        Raises:
-            RefusedError: 404 of the bucket, or 412 by the conditions; then nothing is changed.
-        """
+        Raises RefusedError: 404 of the bucket, or 412 by the conditions; then nothing is changed."""
         draft.output.close()
         try:
             self.check_bucket(bucket)

@@ -145,10 +145,7 @@ def byte_range(asked: str, size: int) -> tuple[int, int]:
 
 async def whole_body(request: Request) -> bytes:
     """All bytes of a request, unpacked.
-
-    Raises:
-        RefusedError: they are too many.
-    """
+    Raises RefusedError: they are too many."""
     data = bytearray()
     async for chunk in request.stream():
         data += chunk

@@ -170,8 +170,7 @@ def socket_of(home: Home, component: str) -> Path:
 
     https://man7.org/linux/man-pages/man7/unix.7.html, "Pathname socket ownership and permissions".
 
-    Raises:
-        StackError: also the system's folder of temporary files has a path that is too long.
+    Raises StackError: also the system's folder of temporary files has a path that is too long.
     """
     own = private_folder(home.run(component))
     path = own / _SOCKET

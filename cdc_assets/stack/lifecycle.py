@@ -160,10 +160,7 @@ class Watched:
 
     async def _ask(self, question: Callable[[], None]) -> None:
         """A probe's answer; what it did not foresee is an answer as well, and so is the end of the process.
-
-        Raises:
-            NotReadyError: it does not answer, or not as it must.
-        """
+        Raises NotReadyError: it does not answer, or not as it must."""
         process = self._running()
         answer = asyncio.ensure_future(asyncio.to_thread(question))
         # Nobody may wait for the thread any more: what it raises then is nobody's error.

@@ -40,8 +40,7 @@ def own_address(name: str, remembered: str | None, *, environment: Mapping[str, 
     It sends those of 127.0.0.1 to each port there (https://www.rfc-editor.org/rfc/rfc6265#section-8.5). The address given by a
     variable, the remembered one, or a drawn one; 127.0.0.1 where the system has no other, as macOS.
 
-    Raises:
-        StackError: when the variable holds no such address, or one that the system does not have.
+    Raises StackError: when the variable holds no such address, or one that the system does not have.
     """
     variable_name = "CDC_HOST_" + name.upper().replace("-", "_")
     if address := environment.get(variable_name):
@@ -61,10 +60,7 @@ def assign(
     environment: Mapping[str, str] = os.environ,
 ) -> dict[str, int]:
     """A port for each name, on 127.0.0.1 or where `hosts` has another address for it.
-
-    Raises:
-        StackError: when a given or remembered port is in use, naming the process; when a variable holds no port number.
-    """
+    Raises StackError: when a given or remembered port is in use, naming the process; when a variable holds no port number."""
     ports: dict[str, int] = {}
     for name in names:
         port = _port_from_environment(name, environment) or remembered.get(name)

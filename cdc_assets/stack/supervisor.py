@@ -51,10 +51,7 @@ def fetch_jars(jars: Iterable[Jar], progress: locked_jars.Progress | None = None
 
 def start(home: Home, *, brokers: int | None = None, spark: str | None = None) -> bool:
     """A supervisor runs for this home afterwards; False when one did already.
-
-    Raises:
-        StackError: it runs with another kind of Spark than the one asked for; see `component_plan.choose`.
-    """
+    Raises StackError: it runs with another kind of Spark than the one asked for; see `component_plan.choose`."""
     home.create()
     if pid := supervisor_pid(home):
         if spark and spark != (runs := component_plan.spark_of(home)):
@@ -106,10 +103,7 @@ def wait_healthy(
     home: Home, *, seen: Callable[[StackState], None], timeout: float = 480, without: Collection[str] = ()
 ) -> StackState:
     """Until every component, or all but the named ones, is healthy: on a busy machine for four times as long.
-
-    Raises:
-        StackError: naming the component that was given up, or is not ready in time, its reason and its log.
-    """
+    Raises StackError: naming the component that was given up, or is not ready in time, its reason and its log."""
     began = time.monotonic()
     while True:
         state = read_state(home)

@@ -32,10 +32,7 @@ from spark.values.type_rule import LakeType
 
 def chosen_keys(session: SparkSession, replay: ReplaySpec, spec: SilverSpec) -> DataFrame | None:
     """Under the names of the key's columns; None: the whole table is meant. `spec` has the columns that the events are read by.
-
-    Raises:
-        JobRefusedError: the table has no key, or a text is none of a key.
-    """
+    Raises JobRefusedError: the table has no key, or a text is none of a key."""
     if replay.is_whole:
         return None
     if not spec.keys:
@@ -55,10 +52,7 @@ def of_chosen(rows: DataFrame, keys: DataFrame | None) -> DataFrame:
 
 def parse_key(text: str, names: Sequence[str]) -> list[str | None]:
     """The values of a key as texts: `{"a": 1, "b": "x"}`, or a single column's value as it is.
-
-    Raises:
-        JobRefusedError: it is no key of these columns.
-    """
+    Raises JobRefusedError: it is no key of these columns."""
     values = parse_columns(text, names)
     if values is None or {*values} != {*names}:
         shape = ", ".join(f'"{name}": …' for name in names)
@@ -114,10 +108,8 @@ _Bound = Sequence[tuple[str, str]]
 
 def check_wanted(session: SparkSession, spec: SilverSpec, wanted: WantedKeys) -> None:
     """That they are keys of the table, and that a key may lie in the range.
-
-    Raises:
-        JobRefusedError: a text is none of a key, or its column has another order in the lake, or the range ends before it begins.
-    """
+    Raises JobRefusedError: a text is none of a key, or its column has another order in the lake, or the range ends before it
+    begins."""
     if not wanted.is_range:
         keys_by_name(session, wanted.single, spec).count()
         return

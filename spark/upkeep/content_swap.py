@@ -107,8 +107,7 @@ def put_content(path: str, content: LiveTable, user_metadata: str) -> int:
 
     Nobody reads anything between.
 
-    Raises:
-        LeftToSparkError: somebody else has committed meanwhile; nothing has changed.
+    Raises LeftToSparkError: somebody else has committed meanwhile; nothing has changed.
     """
     now = read_live_table(path) if newest_commits(path, 1) else LiveTable()
     put_commit(path, now.version + 1, actions(now, content, user_metadata))

@@ -225,10 +225,7 @@ def replace_files(
     path: str, live: LiveTable, files: Sequence[AddFile], added: Sequence[AddFile], *, operation: str, also: Sequence[Any] = ()
 ) -> None:
     """One commit: `added` for `files`, which `live` has, and the actions `also`; `live` is as new as that afterwards.
-
-    Raises:
-        LeftToSparkError: a writer has changed one of them, or the table itself, or writes just now; nothing is committed.
-    """
+    Raises LeftToSparkError: a writer has changed one of them, or the table itself, or writes just now; nothing is committed."""
     changes = operation != "OPTIMIZE"
     removed = [remove_action(file, changes=changes) for file in files]
     with turn(path):

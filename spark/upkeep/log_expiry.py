@@ -68,11 +68,7 @@ class LogFiles:
 
 def list_log(path: str) -> LogFiles:
     """The log of a table, wherever the lake lies.
-
-    Raises:
-        LeftToSparkError: it has no commit.
-        EndpointError: the lake's object store does not answer.
-    """
+    Raises LeftToSparkError: it has no commit; EndpointError: the lake's object store does not answer."""
     folder = open_folder(path)
     by_version: dict[int, list[str]] = {}
     commits, checkpoints, size = {}, [], 0
@@ -128,10 +124,7 @@ def remove_log(path: str, names: list[str]) -> None:
 
 def find_garbage(path: str, keep_from: int, *, named: Iterable[int] = (), work_seconds: float = WORK_SECONDS) -> Garbage:
     """Data files that no version from `keep_from` on has, nor one of those that are named.
-
-    Raises:
-        LeftToSparkError: the log is not to be read here so far back, or names files elsewhere.
-    """
+    Raises LeftToSparkError: the log is not to be read here so far back, or names files elsewhere."""
     folder = open_folder(path)
     # Listed first: what is written meanwhile may be of a commit that is not among those that are read.
     until, files = folder.now() - work_seconds, folder.tree()

@@ -106,8 +106,7 @@ def undo(session: SparkSession, request: Undo) -> dict[str, int]:
     (spark.table.commit_metadata.surviving). So the next ordinary run goes on from where silver was then, and folds all
     that has come since.
 
-    Raises:
-        JobRefusedError: there is nothing to undo, or versions or records that it needs are gone.
+    Raises JobRefusedError: there is nothing to undo, or versions or records that it needs are gone.
     """
     mark = newest_mark(request.silver.path)
     if mark is None:
@@ -188,10 +187,7 @@ _COMMIT_TRIES, _POLL_SECONDS = 5, 0.5
 
 def prepare(session: SparkSession, replay: ReplaySpec) -> Prepared:
     """Build the shadows below `replay.folder`, and compare them with the live tables.
-
-    Raises:
-        JobRefusedError: the table cannot be made again from what there is, or rows are chosen and the rules are others.
-    """
+    Raises JobRefusedError: the table cannot be made again from what there is, or rows are chosen and the rules are others."""
     if not is_reached(replay.folder):
         raise JobRefusedError(f"{replay.folder}: a replay needs a lake whose files are read here: a folder, s3a:// or gs://")
     versions = {layer: newest_version(spec.path) for layer, spec in replay.live.items()}
@@ -235,8 +231,7 @@ def swap(session: SparkSession, replay: ReplaySpec) -> Swapped:
     A whole table is replaced by one commit that names the shadow's files (spark.upkeep.content_swap), rows of chosen
     keys by one MERGE. Each step can be done again: killed anywhere, a replay from the start ends in the same tables.
 
-    Raises:
-        JobRefusedError: somebody else goes on writing a table.
+    Raises JobRefusedError: somebody else goes on writing a table.
     """
     with turn_of(replay.silver.path, whole=replay.is_whole):
         return run_again(lambda: _swap(session, replay))
@@ -318,10 +313,7 @@ def _merge_keys(
 @contextmanager
 def turn_of(path: str, *, whole: bool) -> Iterator[None]:
     """The table's turn: a task's for a commit of our own, which waits for a writer of Spark that was cut off; else Spark's.
-
-    Raises:
-        JobRefusedError: somebody else goes on writing the table.
-    """
+    Raises JobRefusedError: somebody else goes on writing the table."""
     until, stack = time.monotonic() + TURN_SECONDS, ExitStack()
     while True:
         try:

@@ -43,10 +43,7 @@ class TodaysRules:
 
 def find_rules(session: SparkSession, spec: SilverSpec, before: Folded | None, *, as_new: bool) -> TodaysRules:
     """Those for a live table that has folded `before`.
-
-    Raises:
-        TableStopError: the table is declared to halt at a change of its source.
-    """
+    Raises TableStopError: the table is declared to halt at a change of its source."""
     ledger_before = read_ledger(session, spec) if before is not None else None
     if ledger_before is None or before is None:
         born = at_birth(spec)
@@ -100,10 +97,7 @@ JOBS = {SILVER: silver_job.run, HISTORY: history_job.run}
 
 def place_of_live(session: SparkSession, replay: ReplaySpec, layer: str, *, version: int | None = None) -> Folded:
     """What the live table has folded, at a version where one is given; a history that is not there yet begins where silver is.
-
-    Raises:
-        JobRefusedError: there is no silver table.
-    """
+    Raises JobRefusedError: there is no silver table."""
     own = None if version == -1 else silver_folded(session, replay.live[layer].path, up_to=version)
     before = own or silver_folded(session, replay.silver.path)
     if before is None:
@@ -113,22 +107,15 @@ def place_of_live(session: SparkSession, replay: ReplaySpec, layer: str, *, vers
 
 def rules_of_live(session: SparkSession, replay: ReplaySpec, layer: str, version: int) -> TodaysRules:
     """Today's rules for the live table at that version (-1: there is none yet).
-
-    Raises:
-        JobRefusedError: there is no silver table.
-        TableStopError: the table is declared to halt at a change of its source.
-    """
+    Raises JobRefusedError: there is no silver table; TableStopError: the table is declared to halt at a change of its source."""
     before = place_of_live(session, replay, layer, version=version)
     return find_rules(session, replay.live[layer], before if version >= 0 else None, as_new=replay.as_new)
 
 
 def build_shadow(session: SparkSession, replay: ReplaySpec, layer: str, by: tuple[TodaysRules, int]) -> None:
     """Fold it by these rules, as far as the live table had at that version.
-
-    Raises:
-        JobRefusedError: bronze does not hold all that the live table was made of.
-        TableStopError: more records than the table's limit cannot be folded.
-    """
+    Raises JobRefusedError: bronze does not hold all that the live table was made of; TableStopError: more records than the
+    table's limit cannot be folded."""
     rules, version = by
     live, before = replay.live[layer], place_of_live(session, replay, layer, version=version)
     limit = _limit(session, live, before)

@@ -70,10 +70,7 @@ def parse_columns(text: str, names: Sequence[str]) -> dict[str, Any] | None:
 
 def parse_bound(text: str, names: Sequence[str]) -> list[str]:
     """The values of a bound as texts: `{"a": 1, "b": "x"}`, whose last columns may be left out, or a single column's value.
-
-    Raises:
-        JobRefusedError: it is no bound of a key of these columns.
-    """
+    Raises JobRefusedError: it is no bound of a key of these columns."""
     values = parse_columns(text, names)
     if not values or {*values} != {*names[: len(values)]} or any(value is None for value in values.values()):
         shape = ", ".join(f'"{name}": …' for name in names)

@@ -51,9 +51,8 @@ def remove_old_records(path: str, live: LiveTable, old: OldRecords) -> int:
     Here it is only believed as far as the counts go: where the log holds more or fewer records there than were proven,
     nothing is removed.
 
-    Raises:
-        LeftToSparkError: a writer has come before, or the log has vectors; nothing is removed.
-        TableStopError: the log holds other records there than were proven to be in the backup; nothing is removed.
+    Raises LeftToSparkError: a writer has come before, or the log has vectors; nothing is removed; TableStopError: the log holds
+    other records there than were proven to be in the backup; nothing is removed.
     """
     floors = floors_of(live.metadata.get("configuration"))
     newer = {topic: floor for topic, floor in old.floors.items() if floor.records > _records(floors, topic)}
@@ -167,8 +166,7 @@ def remove_old_windows(path: str, live: LiveTable, old: OldWindows) -> int:
 
     The commit also says from when on there are windows (WINDOWS_FROM).
 
-    Raises:
-        LeftToSparkError: a writer has come before, or it has vectors; nothing is removed.
+    Raises LeftToSparkError: a writer has come before, or it has vectors; nothing is removed.
     """
     if not is_removal_due(live, old):
         return 0
@@ -233,8 +231,7 @@ def remove_settled(path: str, live: LiveTable, settled: SettledRecords) -> int:
     were given up: whoever folds bronze again leaves them out because of their row here
     (spark.silver.quarantine_table.without_dropped).
 
-    Raises:
-        LeftToSparkError: a writer has come before, or it has vectors; nothing is removed.
+    Raises LeftToSparkError: a writer has come before, or it has vectors; nothing is removed.
     """
     if any(file.get("deletionVector") for file in live.files.values()):
         raise LeftToSparkError("somebody has deleted rows by vectors, which no quarantine of ours has")

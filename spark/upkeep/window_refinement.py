@@ -110,10 +110,7 @@ MOST_FILES = 5_000
 
 def silver_rows(session: SparkSession, spec: WindowedSpec, version: int) -> DataFrame:
     """The rows of one version that are not marked as deleted, in the columns that results depend on, and their file.
-
-    Raises:
-        JobRefusedError: silver has not all of these columns.
-    """
+    Raises JobRefusedError: silver has not all of these columns."""
     rows = session.read.format("delta").option("versionAsOf", version).load(spec.silver_path)
     if missing := [name for name in spec.read if name not in rows.columns]:
         what = f"windows {spec.name} of {spec.source}/{spec.table}: silver has no column {', '.join(missing)}"

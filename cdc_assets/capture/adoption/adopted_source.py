@@ -72,11 +72,7 @@ def entry_text(document: Mapping[str, Any]) -> str:
 
 def write_entry(file: Path, running: RunningConnector, document: Mapping[str, Any]) -> None:
     """Write the file, which is new, and read the folder with it.
-
-    Raises:
-        RefusalError: it is there.
-        RegistryError: the folder is not valid with it; the file is taken back.
-    """
+    Raises RefusalError: it is there; RegistryError: the folder is not valid with it; the file is taken back."""
     if file.exists():
         raise RefusalError(f"{file} is there already; cdc adopt {running.name} --source NAME")
     head = f"# Connector {running.name} at {running.url} runs as it did before: cdc diff {document['source']}\n"
@@ -150,8 +146,7 @@ def look_at_connector(
 
     `ours`: the entry declares none of their settings, so that the next `cdc apply` brings ours.
 
-    Raises:
-        RefusalError: it cannot be taken over, saying why; other CdcAssetsError: who could not be asked.
+    Raises RefusalError: it cannot be taken over, saying why; other CdcAssetsError: who could not be asked.
     """
     declared = load_sources(folder) if not folder.is_dir() or registry_files(folder) else ()
     running = read_connector(platform.core_connect(cluster), name, declared)
@@ -210,7 +205,8 @@ def _with_tables(reading: _Reading, document: dict[str, Any]) -> Adoption:
             document["mirror"]["settings"] = mirror.other_settings(plain)
     source = _validate(document)
     refuse_unequal(running, mirror, source, ours=reading.ours)
-    _refuse_collision(running.name, [*reading.declared, source])
+    for collision in find_collisions([*reading.declared, source]):
+        raise RefusalError(f"connector {running.name}: {collision.message}; then cdc adopt {running.name}")
     return Adoption(
         running=running,
         source=source,
@@ -230,18 +226,10 @@ def _with_tables(reading: _Reading, document: dict[str, Any]) -> Adoption:
     )
 
 
-def _refuse_collision(name: str, sources: Sequence[BaseSource]) -> None:
-    for collision in find_collisions(sources):
-        raise RefusalError(f"connector {name}: {collision.message}; then cdc adopt {name}")
-
-
 def write(adoption: Adoption) -> None:
     """Put the entry into the registry's folder.
-
-    Raises:
-        RefusalError: a difference cannot stay as it is; nothing is written.
-        RegistryError: the folder would not be valid with it; nothing is left of it.
-    """
+    Raises RefusalError: a difference cannot stay as it is; nothing is written; RegistryError: the folder would not be valid with
+    it; nothing is left of it."""
     if adoption.wrong and (adoption.source.capture.settings or adoption.source.mirror.settings):
         differing = "; ".join(
             f"{difference.setting} is {difference.theirs}, ours {difference.ours}: {difference.meaning}"
@@ -347,8 +335,7 @@ def envelope_of(core: KafkaCluster, states: Iterable[TopicState], connector: str
 
     `in_avro`: its converters are known to write Avro, so that is what it should be: `debezium-avro`.
 
-    Raises:
-        RefusalError: they are in a form that a captured source cannot have, or in two.
+    Raises RefusalError: they are in a form that a captured source cannot have, or in two.
     """
     topics_by_form: dict[str, str] = {}
     for state in states:
@@ -401,10 +388,7 @@ _FRAME = {
 
 def registry_block(running: RunningConnector, source: str) -> dict[str, Any]:
     """What the entry has to declare under `capture`; empty where the connector's config names no converter to Avro.
-
-    Raises:
-        RefusalError: its records could not be read here.
-    """
+    Raises RefusalError: its records could not be read here."""
     converter = running.config.get("value.converter", "")
     if converter not in (*_APICURIO, CONFLUENT):
         return {}

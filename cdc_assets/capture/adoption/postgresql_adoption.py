@@ -63,10 +63,7 @@ class PostgresAdoption:
 
     def look(self, running: RunningConnector, source: CapturedSource) -> FoundAtSource:
         """Its slot, which must be there, its publication, and the published tables that its lists take.
-
-        Raises:
-            RefusalError: the slot or the publication is not there, or takes no table.
-        """
+        Raises RefusalError: the slot or the publication is not there, or takes no table."""
         database = PostgresCapture(expect(source.database, Database))
         slot, publication = str(running.setting("slot.name")), str(running.setting("publication.name"))
         with database.connection() as connection:

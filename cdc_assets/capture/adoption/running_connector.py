@@ -59,12 +59,8 @@ def registry_value(key: str, value: str | None, password_keys: frozenset[str]) -
 
 def read_connector(connect: ConnectClient, name: str, sources: Iterable[BaseSource]) -> RunningConnector:
     """The connector, which runs.
-
-    Raises:
-        RefusalError: there is none, it is none of Debezium's, or of a kind that is not taken over, it is declared already, or it
-            does not run.
-        ServiceError: Connect cannot be asked.
-    """
+    Raises RefusalError: there is none, it is none of Debezium's, or of a kind that is not taken over, it is declared already, or
+    it does not run; ServiceError: Connect cannot be asked."""
     config = connect.config(name)
     if config is None:
         others = [
@@ -217,10 +213,7 @@ def table_entries(
 
 def final_topic(running: RunningConnector, topic: str) -> str:
     """What the connector's transforms make of a topic's name.
-
-    Raises:
-        RefusalError: by a transform that cannot be followed from here.
-    """
+    Raises RefusalError: by a transform that cannot be followed from here."""
     for name in transforms_of(running.config):
         kind = running.config.get(f"transforms.{name}.type", "").rsplit(".", 1)[-1]
         if kind == _ROUTER:

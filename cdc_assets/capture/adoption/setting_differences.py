@@ -197,11 +197,8 @@ def find_mirror(
     connect: ConnectClient, lake: KafkaCluster, core: CoreSide, topics: Sequence[str], sources: Iterable[BaseSource]
 ) -> FoundMirror | None:
     """The mirror that takes all of these topics of the core cluster; None where no connector takes any.
-
-    Raises:
-        RefusalError: it is another source's, it takes some of them only, several do, it names the copies in a way that is not
-            known here, or they are filled by a MirrorMaker that is no connector of that Connect.
-    """
+    Raises RefusalError: it is another source's, it takes some of them only, several do, it names the copies in a way that is not
+    known here, or they are filled by a MirrorMaker that is no connector of that Connect."""
     carried = {}
     for name, about in connect.overview().items():
         if about.config.get("connector.class", "").rsplit(".", 1)[-1] == _CLASS and core.is_read_by(about.config):
@@ -311,10 +308,7 @@ def _unequal(config: Mapping[str, str], rendered: Mapping[str, str]) -> list[str
 
 def refuse_unequal(running: RunningConnector, mirror: FoundMirror | None, source: CapturedSource, *, ours: bool) -> None:
     """The proof that nothing would be changed; of `ours` nothing is to be proven.
-
-    Raises:
-        RefusalError: something would be: naming the settings.
-    """
+    Raises RefusalError: something would be: naming the settings."""
     if ours:
         return
     unequal = _unequal(running.config, capture_config(source))

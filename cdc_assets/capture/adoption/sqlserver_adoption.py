@@ -45,10 +45,7 @@ class SqlServerAdoption:
 
     def database(self, running: RunningConnector, password: Mapping[str, Any]) -> dict[str, Any]:
         """Where the connector finds it, how it is encrypted, and how its snapshots are isolated.
-
-        Raises:
-            RefusalError: it captures no database, or several.
-        """
+        Raises RefusalError: it captures no database, or several."""
         config = running.config
         block: dict[str, Any] = {
             "kind": "sqlserver",
@@ -74,10 +71,7 @@ class SqlServerAdoption:
 
     def look(self, running: RunningConnector, source: CapturedSource) -> FoundAtSource:
         """The tables that its lists take and the server tracks; the database as the server spells it, which topics are named by.
-
-        Raises:
-            RefusalError: there is none, or the database has no change data capture.
-        """
+        Raises RefusalError: there is none, or the database has no change data capture."""
         database = expect(source.database, SqlServer)
         where = f"database {database.dbname} at {place_of(database)}"
         with SqlServerConnection(database).cursor() as cursor:

@@ -66,10 +66,7 @@ def bring_connector(
     hopeless: Callable[[], bool] = lambda: False,
 ) -> Applied:
     """Apply the config where the source's connectors are ours; observe the connector where git owns them.
-
-    Raises:
-        ServiceError: git owns it, and it is not there; as `apply_connector`; of one that git owns, that it does not run.
-    """
+    Raises ServiceError: git owns it, and it is not there; as `apply_connector`; of one that git owns, that it does not run."""
     if source.managed_by == "cdc":
         return apply_connector(connect, config, resume_offsets=resume_offsets, hopeless=hopeless)
     compared = difference_of(connect, source, config)
@@ -93,11 +90,9 @@ def apply_connector(
     A connector that somebody has paused or stopped gets the config, and is left paused or stopped. One that is created
     goes on from offsets of an earlier one of its name only with `resume_offsets` (connector_start).
 
-    Raises:
-        RefusalError: it is created, Connect has kept offsets under its name, and nobody has chosen.
-        ServiceError: with Connect's own findings when the config is not valid, or when the name is a foreign
-            connector's; nothing is applied then. Also when it is held (PAUSED, STOPPED).
-        ServiceError: when it, or a task, does not run.
+    Raises RefusalError: it is created, Connect has kept offsets under its name, and nobody has chosen; ServiceError: with
+    Connect's own findings when the config is not valid, or when the name is a foreign connector's; nothing is applied then. Also
+    when it is held (PAUSED, STOPPED); ServiceError: when it, or a task, does not run.
     """
     name = config["name"]
     compared = difference(connect, config)

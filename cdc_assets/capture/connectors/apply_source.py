@@ -39,10 +39,7 @@ from spark.errors import quantity
 
 def publish_by_root(source: CapturedSource) -> str:
     """Alter a publication that does not, and say what that has cost so far; empty where there was nothing to do.
-
-    Raises:
-        DatabaseError: the publication is another role's.
-    """
+    Raises DatabaseError: the publication is another role's."""
     publication = names.publication_name(source)
     late = PostgresCapture(expect(source.database, Database)).publish_by_root(publication, [table.id for table in source.tables])
     if not late:
@@ -56,10 +53,7 @@ def publish_by_root(source: CapturedSource) -> str:
 
 def mend_partitions(source: BaseSource) -> str:
     """Mend it as the source's kind does, and say what that has cost so far; empty where there was nothing to do.
-
-    Raises:
-        DatabaseError: the role may not.
-    """
+    Raises DatabaseError: the role may not."""
     from cdc_assets.capture.kind_capture import capture_of
 
     captured, mend = source.captured, capture_of(source).partitions
@@ -118,8 +112,7 @@ def judge_source(chain: Chain[BaseSource], *, server_is_known: bool = False) -> 
 
     Of a running connector its tables are looked at alone: what else preflight finds of it is its check's to tell.
 
-    Raises:
-        CdcAssetsError: the first thing that stands in the way of the whole source; nothing was made.
+    Raises CdcAssetsError: the first thing that stands in the way of the whole source; nothing was made.
     """
     judged = Judged(declared_connectors([chain.source]))
     if names.is_mirrored(chain.source):

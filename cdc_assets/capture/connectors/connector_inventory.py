@@ -38,10 +38,7 @@ def clusters(platform: Platform) -> Iterator[tuple[str, ConnectClient]]:
 
 def connector_rows(platform: Platform, sources: Sequence[BaseSource]) -> list[dict[str, Any]]:
     """One row per connector: state is the worst of the connector and its tasks; UNKNOWN where its cluster does not answer.
-
-    Raises:
-        ServiceError: no cluster answers.
-    """
+    Raises ServiceError: no cluster answers."""
     declared, captures = connector_owners(sources), {names.connector_name(source): source.cluster for source in sources}
     rows, away, connects = [], dict[str, ServiceError](), dict(clusters(platform))
     for cluster, connect in connects.items():
@@ -69,10 +66,7 @@ def connector_owners(sources: Iterable[BaseSource]) -> dict[str, str]:
 
 def locate(platform: Platform, name: str) -> ConnectClient:
     """The Connect cluster that has the connector.
-
-    Raises:
-        ServiceError: naming the connectors that there are; or a cluster that does not answer, where no other has it.
-    """
+    Raises ServiceError: naming the connectors that there are; or a cluster that does not answer, where no other has it."""
     there_are, connects = list[str](), dict(clusters(platform))
     away: ServiceError | None = None
     for connect in connects.values():
@@ -137,10 +131,7 @@ _FROM_HERE = (
 
 def refuse_write(source: BaseSource, what: str, instead: str = "") -> None:
     """Before anything of ours changes a connector of the source.
-
-    Raises:
-        ServiceError: git owns it; `what` was asked for, `instead` is the way.
-    """
+    Raises ServiceError: git owns it; `what` was asked for, `instead` is the way."""
     if source.managed_by == "gitops":
         raise ServiceError(
             f"{what}: the connectors of source {source.name} are managed_by: gitops, nothing was written; {instead or _FROM_HERE}"
@@ -149,10 +140,7 @@ def refuse_write(source: BaseSource, what: str, instead: str = "") -> None:
 
 def refuse_write_of(sources: Iterable[BaseSource], connector: str, what: str, instead: str) -> None:
     """The same by the connector's name; a foreign connector is nobody's here.
-
-    Raises:
-        ServiceError: git owns the source that declares it.
-    """
+    Raises ServiceError: git owns the source that declares it."""
     for source in sources:
         owned = connector_owners([source])
         if connector in owned or connector in map(temporary, owned):

@@ -46,12 +46,8 @@ def without_mark(config: Mapping[str, str]) -> dict[str, str]:
 
 def begin(connect: ConnectClient, config: Mapping[str, str], *, resume_offsets: bool = False) -> list[dict[str, Any]]:
     """Create the connector and let it run; the offsets from which it goes on (empty: from none).
-
-    Raises:
-        RefusalError: Connect has offsets of that name, and nobody has said whether they are to be used; the
-            connector is left STOPPED and marked.
-        ServiceError: as Connect says.
-    """
+    Raises RefusalError: Connect has offsets of that name, and nobody has said whether they are to be used; the connector is left
+    STOPPED and marked; ServiceError: as Connect says."""
     offsets = _ensure_stopped(connect, config)
     if has_place(offsets) and not resume_offsets:
         raise RefusalError(_question(connect, config["name"], offsets))
@@ -61,10 +57,7 @@ def begin(connect: ConnectClient, config: Mapping[str, str], *, resume_offsets: 
 
 def begin_anew(connect: ConnectClient, config: Mapping[str, str]) -> None:
     """Create the connector and let it run from no offset, whatever Connect has kept under its name.
-
-    Raises:
-        ServiceError: as Connect says.
-    """
+    Raises ServiceError: as Connect says."""
     if _ensure_stopped(connect, config):
         connect.reset_offsets(config["name"])
     _run(connect, config)
@@ -75,10 +68,7 @@ def create_stopped(
 ) -> list[dict[str, Any]]:
     """Create the connector STOPPED and marked, to go on from these offsets; with `keep` from those that Connect has kept under
     its name, where they name a place. What it goes on from is returned; `run_created` lets it run.
-
-    Raises:
-        ServiceError: as Connect says.
-    """
+    Raises ServiceError: as Connect says."""
     name, kept = config["name"], _ensure_stopped(connect, config)
     if keep and has_place(kept):
         return kept

@@ -232,10 +232,7 @@ def binlog_tls(database: MariaDb | MySql) -> dict[str, str]:
 
 def cluster_login(cluster: str, *prefixes: str) -> dict[str, str]:
     """Of clients on the cluster of that name; nothing where it asks for no login.
-
-    Raises:
-        ServiceError: the file cannot be used.
-    """
+    Raises ServiceError: the file cannot be used."""
     path = settings.login(cluster)
     if not path:
         return {}

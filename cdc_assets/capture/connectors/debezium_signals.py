@@ -133,10 +133,7 @@ def in_order(said: Iterable[Notification]) -> tuple[Notification, ...]:
 
 def read_notifications(core: KafkaCluster, sources: Iterable[BaseSource]) -> dict[str, KeptNotifications]:
     """By source, of those that a connector captures and whose topic there is: all topics in one read.
-
-    Raises:
-        ServiceError: one of them cannot be read.
-    """
+    Raises ServiceError: one of them cannot be read."""
     topics = {names.notification_topic(source): source.captured for source in sources if source.captured}
     states = core.states(list(topics))
     records_of: dict[str, list[Record]] = {topic: [] for topic in states}

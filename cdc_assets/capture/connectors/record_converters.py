@@ -38,10 +38,7 @@ _BESIDE_VALUE = 64 << 10
 
 def converter_settings(source: BaseSource) -> dict[str, str]:
     """Of keys and values alike, as the source declares.
-
-    Raises:
-        ServiceError: the registry is none that the declared converter can write to.
-    """
+    Raises ServiceError: the registry is none that the declared converter can write to."""
     captured = source.captured
     limit = _value_limit(captured) if captured is not None else {}
     if captured is None or captured.capture.schema_registry is None:

@@ -47,8 +47,13 @@ def with_settings(
             changed.pop(key, None)
         elif value == KEPT:
             changed[key] = f"{KEPT}{config.get(key, '')}"
+        elif key in LISTS:
+            # With the names that none of its patterns matches.
+            patterns = value.split(",")
+            lacking = (pattern for name, pattern in (listed or {}).items() if not is_listed(name, patterns))
+            changed[key] = ",".join([*patterns, *lacking])
         else:
-            changed[key] = extend_list(value, listed or {}) if key in LISTS else value
+            changed[key] = value
     if settings.get(_INCLUDED) is not None and _EXCLUDED not in settings:
         changed.pop(_EXCLUDED, None)
     return changed
@@ -64,12 +69,6 @@ def topic_routes(source: CapturedSource) -> dict[str, str]:
     """The topics that Debezium would name otherwise than the registry does, and what they are called."""
     own_topics = {names.topic_of(source, table.id): table.topic for table in source.tables if table.topic}
     return {topic: other for topic, other in own_topics.items() if topic != other}
-
-
-def extend_list(patterns: str, listed: Mapping[str, str]) -> str:
-    """A list of patterns with those of the names that none of it matches."""
-    kept = patterns.split(",")
-    return ",".join([*kept, *(pattern for name, pattern in listed.items() if not is_listed(name, kept))])
 
 
 def is_listed(name: str, patterns: Iterable[str]) -> bool:

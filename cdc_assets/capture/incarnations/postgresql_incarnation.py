@@ -154,8 +154,7 @@ def find_loss(
 
     `since`: {topic: {partition: offset}} from when nothing of these starts was in a topic.
 
-    Raises:
-        ServiceError: the topics cannot be read.
+    Raises ServiceError: the topics cannot be read.
     """
     places: list[tuple[int, int]] = []
     at: dict[str, Mapping[int, int]] = dict(since)
@@ -204,8 +203,7 @@ def look(
     `slot`: the one that would send what is behind `offsets`; the connector's without. `known`: the server that has been read,
     where nobody here remembers it.
 
-    Raises:
-        CdcAssetsError: the server, Connect or the lake cannot be asked.
+    Raises CdcAssetsError: the server, Connect or the lake cannot be asked.
     """
     return _look(chain)[0] if offsets is None else _judge(chain, offsets, slot, known)
 
@@ -215,8 +213,7 @@ def look_and_note(chain: Chain[Source]) -> IdentityLook:
 
     Nothing is written to a server of which nothing has been read yet.
 
-    Raises:
-        CdcAssetsError: as look.
+    Raises CdcAssetsError: as look.
     """
     with table_lock("incarnation", chain.source.name, "server"):
         looked, memory, answered = _look(chain)
@@ -324,10 +321,7 @@ def log_end(source: Source) -> str:
     """Where the log ends that a home has read, as positions have it (spark.events.postgresql_positions); empty where the server
     may be
     another one, or nothing is remembered of it.
-
-    Raises:
-        DatabaseError: the server cannot be asked.
-    """
+    Raises DatabaseError: the server cannot be asked."""
     from spark.events.positions import NUMBER_WIDTH
 
     remembered = Memory.of(source.name).known
@@ -353,15 +347,18 @@ def offsets_at_slot(source: Source, offsets: Sequence[Mapping[str, Any]]) -> lis
     return [dict(entry) if log_position([entry]) >= at else there for entry, there in zip(offsets, moved, strict=True)]
 
 
+_OF_LAST_EVENT = ("txId", "messageType", "lsn_proc", "lsn_commit")
+
+
 def offsets_at(offsets: StoredOffsets, at: int) -> list[dict[str, Any]]:
     """Offsets as they would be if all before this place had been read, and nothing else; those without a place stay."""
-    return [_at_place(entry, at) if has_place([entry]) else dict(entry) for entry in offsets]
-
-
-def _at_place(entry: Mapping[str, Any], at: int) -> dict[str, Any]:
-    """What its last event was is not known, only that the log was read up to there."""
-    kept = {key: value for key, value in entry["offset"].items() if key not in ("txId", "messageType", "lsn_proc", "lsn_commit")}
-    return {**entry, "offset": {**kept, "lsn": at, "lsn_proc": at, "lsn_commit": at}}
+    moved = [dict(entry) for entry in offsets]
+    for entry in moved:
+        if has_place([entry]):
+            # What its last event was is not known, only that the log was read up to there.
+            kept = {key: value for key, value in entry["offset"].items() if key not in _OF_LAST_EVENT}
+            entry["offset"] = {**kept, "lsn": at, "lsn_proc": at, "lsn_commit": at}
+    return moved
 
 
 def log_position(offsets: Sequence[Mapping[str, Any]]) -> int:

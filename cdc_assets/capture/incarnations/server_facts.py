@@ -173,10 +173,7 @@ class IncarnationDatabase(PostgresDatabase):
 
     def facts(self, slot: str, witness: TableId) -> ServerFacts:
         """All of them; nothing is changed.
-
-        Raises:
-            DatabaseError: the server cannot be asked, or the witness is somebody else's.
-        """
+        Raises DatabaseError: the server cannot be asked, or the witness is somebody else's."""
         with self.connection() as connection:
             try:
                 system, timeline, wal, forks = self._identify()

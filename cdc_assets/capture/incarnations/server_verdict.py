@@ -145,8 +145,7 @@ def verdict(
 
     `known`: the server that has been read, where nobody here remembers it.
 
-    Raises:
-        CdcAssetsError: the server, Connect or the lake cannot be asked.
+    Raises CdcAssetsError: the server, Connect or the lake cannot be asked.
     """
     from cdc_assets.capture.kind_capture import capture_of
 

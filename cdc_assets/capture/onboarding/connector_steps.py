@@ -152,16 +152,6 @@ def make_signal_table(work: OnboardingWork) -> Facts:
     return {"table": str(table)}
 
 
-def take_tables_in(work: OnboardingWork) -> Facts:
-    """The connector has old and new tables and runs; the publication has them too.
-
-    It is stopped for a moment, its offsets kept, and goes on with the new list and whatever else its kind needs to know of the
-    tables. A config put under a running connector restarts its task twice, the first time with the old list, which would set a
-    publication back behind us; and a status read meanwhile is the old task's.
-    """
-    return reconfigure(work, work.after)
-
-
 def without_tables(work: OnboardingWork) -> Facts:
     """The connector runs with what it had before, and its publication too."""
     name = names.connector_name(work.after)
@@ -213,7 +203,10 @@ SIGNAL_TABLE = Step(
 CONNECTOR = Step(
     "connector",
     "the connector and its publication have old and new tables (stopped for a moment)",
-    take_tables_in,
+    # Its offsets are kept, and it goes on with the new list and whatever else its kind needs to know of the tables. A config put
+    # under a running connector restarts its task twice, the first time with the old list, which would set a publication back
+    # behind us; and a status read meanwhile is the old task's.
+    lambda work: reconfigure(work, work.after),
     without_tables,
 )
 WRITERS = Step("writers", "transactions that wrote to them before they were published have ended", await_writers)
@@ -366,10 +359,7 @@ def await_resumption(work: OnboardingWork) -> Facts:
 
 def await_snapshot(work: OnboardingWork) -> Facts:
     """The temporary connector has read every table, with the position in its rows that belongs there.
-
-    Raises:
-        RefusalError: it was made with another one.
-    """
+    Raises RefusalError: it was made with another one."""
     connect, name = work.core_connect, names.temporary(names.connector_name(work.after))
     declared = temporary_config(work.after, work.tables, anchor=work.state.fact("stop", "anchor"))
     _await(work, lambda: connect.config(name) is not None, f"connector {name}, which reads the new tables alone")

@@ -107,10 +107,7 @@ class Outcome:
 
 def begin(source: str, tables: Sequence[str], route: Route, *, again: bool = False, watched: bool = False) -> Onboarding | None:
     """Write down that an onboarding begins; None when all its tables are already in.
-
-    Raises:
-        RefusalError: while another one is not done, or a name is no table's.
-    """
+    Raises RefusalError: while another one is not done, or a name is no table's."""
     names = tuple(dict.fromkeys(str(_table(name)) for name in tables))
     declared = {table.name for table in find_source(source, route, watched=watched).tables}
     # Two people who begin in the same moment: the second one is told of the first.
@@ -142,10 +139,7 @@ def plan_steps(source: str, tables: Sequence[str], route: Route, *, watched: boo
 
 def judge(platform: Platform, source: str, tables: Sequence[str], route: Route) -> None:
     """What the first step would find, asked now; it changes nothing.
-
-    Raises:
-        RefusalError: with every finding, such as a table that does not exist; CdcAssetsError: whom it could not ask.
-    """
+    Raises RefusalError: with every finding, such as a table that does not exist; CdcAssetsError: whom it could not ask."""
     names = tuple(dict.fromkeys(str(_table(name)) for name in tables))
     at = dt.datetime.now(dt.timezone.utc).isoformat()
     trial = Onboarding(f"judge-{source}", source, route, names, at)
@@ -154,10 +148,7 @@ def judge(platform: Platform, source: str, tables: Sequence[str], route: Route) 
 
 def go_on(platform: Platform, source: str, say: Say, before: Say = lambda _: None, *, take_in: TakeIn | None = None) -> Outcome:
     """Run every step that is not done yet; `before` is told the name of each, `take_in` tells Dagster.
-
-    Raises:
-        RefusalError: when none was begun; CdcAssetsError: when a step fails; the steps before it stay done.
-    """
+    Raises RefusalError: when none was begun; CdcAssetsError: when a step fails; the steps before it stay done."""
     with only_one(source):
         running = _running(source)
         for step in _steps(running):
@@ -203,10 +194,7 @@ def finish(source: str) -> Outcome:
 
 def roll_back(platform: Platform, source: str, say: Say) -> Outcome:
     """Take back, last step first, what the steps have done that can be taken back. May be repeated.
-
-    Raises:
-        RefusalError: tables that were taken out have not been captured since, which nothing takes back.
-    """
+    Raises RefusalError: tables that were taken out have not been captured since, which nothing takes back."""
     with only_one(source):
         journal = Journal.of(source)
         running = _require_running(journal, source)

@@ -296,10 +296,7 @@ def _way_by_git(source: BaseSource, route: Route) -> tuple[str, str]:
 
 def find_source(name: str, route: Route | None = None, *, watched: bool = False) -> CapturedSource:
     """The source of that name in the registry.
-
-    Raises:
-        RefusalError: when there is none, it is no database, or its kind cannot go that way.
-    """
+    Raises RefusalError: when there is none, it is no database, or its kind cannot go that way."""
     sources = {source.name: source for source in load_sources(settings.sources_folder())}
     if name not in sources:
         raise RefusalError(f"no source {name}; there are: {', '.join(sources)}")
@@ -366,10 +363,7 @@ _TOLD_EVERY_SECONDS = 15.0
 
 def await_ended(work: OnboardingWork, still_open: Callable[[], dict[str, str]]) -> Facts:
     """Wait until the transactions that are open now have ended; later ones are not waited for.
-
-    Raises:
-        RefusalError: naming those that are open after an hour.
-    """
+    Raises RefusalError: naming those that are open after an hour."""
     began = told_at = time.monotonic()
     first = left = still_open()
     while left:

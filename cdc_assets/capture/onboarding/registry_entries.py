@@ -32,8 +32,7 @@ def put_in(text: str, key: str, entries: Sequence[str]) -> str:
 
     A round trip through a parser would keep comments, but not blanks, line ends, indentation, nor what stands before `---`.
 
-    Raises:
-        ValueError: there is no such list, or it cannot be written to as text (an alias of another place).
+    Raises ValueError: there is no such list, or it cannot be written to as text (an alias of another place).
     """
     listed = _list(text, key)
     if not listed.value:
@@ -51,10 +50,7 @@ def put_in(text: str, key: str, entries: Sequence[str]) -> str:
 
 def take_out(text: str, key: str, places: Collection[int]) -> str:
     """The text without the entries at these places of the list; comments on lines of their own stay.
-
-    Raises:
-        ValueError: as `put_in`.
-    """
+    Raises ValueError: as `put_in`."""
     listed, edited = _list(text, key), text
     for index in sorted(places, reverse=True):
         start, end = _span(text, listed, index)
@@ -125,11 +121,7 @@ def file_of(folder: Path, source: str) -> Path:
 
 def add_tables(file: Path, tables: Sequence[str]) -> list[str]:
     """Declare tables that are not declared yet; their names.
-
-    Raises:
-        RegistryError: when the file would no longer be valid; it is left as it was.
-        RefusalError: when it cannot be edited.
-    """
+    Raises RegistryError: when the file would no longer be valid; it is left as it was; RefusalError: when it cannot be edited."""
     declared = {table.name for table in load_source(file).tables}
     new = [name for name in dict.fromkeys(tables) if name not in declared]
     if new:
@@ -139,10 +131,7 @@ def add_tables(file: Path, tables: Sequence[str]) -> list[str]:
 
 def remove_tables(file: Path, tables: Sequence[str]) -> list[str]:
     """Take tables out of the file; the names of those that were in it.
-
-    Raises:
-        RefusalError: they are all of its tables, or it cannot be edited.
-    """
+    Raises RefusalError: they are all of its tables, or it cannot be edited."""
     declared = [table.name for table in load_source(file).tables]
     gone = [name for name in declared if name in tables]
     if len(gone) == len(declared):
@@ -198,10 +187,7 @@ DECLARE_TABLES = Step("registry", "the tables are declared in the source's regis
 
 def verify_definitions(work: OnboardingWork) -> Facts:
     """Ask the webserver, where one is known.
-
-    Raises:
-        ServiceError: Dagster does not have the definitions; `--resume` repeats this step alone.
-    """
+    Raises ServiceError: Dagster does not have the definitions; `--resume` repeats this step alone."""
     url = settings.lookup("CDC_DAGSTER_URL")
     if url is None:
         why = "CDC_DAGSTER_URL is not set, so no Dagster was told: set it, then cdc reload"

@@ -41,8 +41,7 @@ def refuse_condition(work: OnboardingWork, condition: str) -> None:
     Debezium puts it into the SELECT of each chunk. A condition that the database refuses would be met by the connector only.
     https://debezium.io/documentation/reference/3.7/configuration/signalling.html#debezium-signaling-ad-hoc-incremental-snapshots
 
-    Raises:
-        RefusalError: naming the table and what the database says of the condition.
+    Raises RefusalError: naming the table and what the database says of the condition.
     """
     if "?" in _QUOTED.sub("", condition):
         raise RefusalError(
@@ -152,9 +151,8 @@ def follow_snapshot(work: OnboardingWork, connector: str, start: dict[str, int],
     A connector that outlives the session in which it reads tables (`Kind.outlives_session`) cannot read until it is restarted:
     so it is, once.
 
-    Raises:
-        RefusalError: when it says that it cannot read a table, comes to no end, or somebody has stopped or deleted it.
-        ServiceError: when it fails, and fails again after a restart.
+    Raises RefusalError: when it says that it cannot read a table, comes to no end, or somebody has stopped or deleted it;
+    ServiceError: when it fails, and fails again after a restart.
     """
     return _SnapshotTalk(work, connector, start, ask).follow()
 

@@ -68,10 +68,7 @@ def refuse_kind(source: BaseSource) -> None:
 
 def work_of(platform: Platform, source: str, reading: Reading, say: Callable[[str], None]) -> OnboardingWork:
     """What the steps work with; nothing is asked of a service.
-
-    Raises:
-        RefusalError: no table of that source can be read again that way, or an onboarding of it is not done.
-    """
+    Raises RefusalError: no table of that source can be read again that way, or an onboarding of it is not done."""
     declared = find_source(source)
     if running := Journal.of(source).running:
         raise RefusalError(f"{running.id} is not done: cdc onboard {source} --resume, or --rollback, then this command again")
@@ -88,10 +85,7 @@ def work_of(platform: Platform, source: str, reading: Reading, say: Callable[[st
 
 def judge(work: OnboardingWork, where: str = "") -> Facts:
     """What the first step asks: the connector runs and lists the tables, which exist and have keys; they have the rows asked for.
-
-    Raises:
-        RefusalError: naming all that stands in the way.
-    """
+    Raises RefusalError: naming all that stands in the way."""
     facts = connector_steps.check_prerequisites(work)
     config = work.core_connect.config(names.connector_name(work.after))
     if late := not_listed(work.after.model_copy(update={"tables": work.tables}), config):

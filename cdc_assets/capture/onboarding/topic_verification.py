@@ -133,8 +133,7 @@ def verify_topics(work: OnboardingWork) -> Facts:
     older than a change sent before it (StaleRows): else it is asked for again. Tables of more than `MOST_RECORDS` are left to
     the volumetry check of silver, which does the same in Spark.
 
-    Raises:
-        RefusalError: naming what differs and by how much.
+    Raises RefusalError: naming what differs and by how much.
     """
     began, again = time.monotonic(), 0
     counted = _count_rows(work)

@@ -297,6 +297,7 @@ def _settings(variables: Mapping[str, str]) -> Iterator[Finding]:
         mode = variables["gtid_mode"]
         message = f"gtid_mode is {mode}: after a failover the connector cannot find its position on another server"
         # From OFF to ON by one step at a time, each taken by all servers of the topology.
+        # https://dev.mysql.com/doc/refman/8.4/en/replication-mode-change-online-enable-gtids.html
         steps = [("enforce_gtid_consistency", "ON"), *(("gtid_mode", mode) for mode in ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"))]
         yield Finding("gtid", "warn", "server", message, "; ".join(_set(variables, *step) for step in steps))
 
@@ -304,6 +305,9 @@ def _settings(variables: Mapping[str, str]) -> Iterator[Finding]:
 def _filters(tables: Sequence[TableId], answers: Mapping[str, driver_inspection.Rows]) -> Iterator[Finding]:
     """Databases whose changes the server leaves out of its binlog: nobody else would notice."""
     for _, _, logged, ignored, *_ in (row for name in FILTERS for row in answers.get(name, ())):
+        # binlog-do-db lists the only ones that are written, binlog-ignore-db those that are not; of row events the table's own
+        # database counts, whatever the session's is.
+        # https://dev.mysql.com/doc/refman/8.4/en/replication-options-binary-log.html#option_mysqld_binlog-do-db
         only, left_out = ([one for one in str(listed or "").split(",") if one] for listed in (logged, ignored))
         for schema in sorted({table.schema for table in tables}):
             if schema in left_out or (only and schema not in only):

@@ -58,8 +58,7 @@ def uncapturable_findings(platform: Platform, source: CapturedSource) -> Iterato
 
     Types without an exact form, names that silver cannot have, values that a snapshot misreads.
 
-    Raises:
-        DatabaseError: the source cannot be asked.
+    Raises DatabaseError: the source cannot be asked.
     """
     source = source.model_copy(update={"tables": without_columns(source)})
     if not source.tables:

@@ -135,10 +135,7 @@ def _has_converter(chain: Chain[CapturedSource]) -> Finding:
 
 def preflight(chain: Chain[CapturedSource]) -> Report:
     """All findings; a database that cannot be reached is one.
-
-    Raises:
-        DatabaseError: nothing is known of what its kind must have.
-    """
+    Raises DatabaseError: nothing is known of what its kind must have."""
     from cdc_assets.capture.kind_capture import capture_of
 
     inspect = capture_of(chain.source).preflight

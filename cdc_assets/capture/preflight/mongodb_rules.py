@@ -41,12 +41,14 @@ def allowing(name: str, user: str) -> str:
 def findings(tables: Sequence[TableId], answers: Mapping[str, Any], *, pre_images: bool = False) -> Iterator[Finding]:
     """The commands' answers by their names, of which only `hello`'s must be there; `collections`: {database: its answer}."""
     hello = answers["hello"]
+    # `isdbgrid` is what a mongos says of itself. https://www.mongodb.com/docs/manual/changeStreams/
     if hello.get("setName") or hello.get("msg") == "isdbgrid":
         kind = f"replica set {hello['setName']}" if hello.get("setName") else "sharded cluster"
         yield Finding("replica_set", "ok", "server", kind)
     else:
         message = "is a standalone server: it has no oplog, and no change streams"
         yield Finding("replica_set", "fail", "server", message, "start it with --replSet rs0, then rs.initiate()")
+    # The wire version says less than a version string, and every login may ask for it: 13 is MongoDB 5.0.
     if hello.get("maxWireVersion", 0) < 13:
         yield Finding("version", "fail", "server", "is older than MongoDB 5.0", "upgrade it")
     yield from _oplog(answers)
@@ -73,6 +75,8 @@ def _oplog(answers: Mapping[str, Any]) -> Iterator[Finding]:
         return
     first, last = (batch[0]["ts"].time for batch in ends)
     hours = (last - first) / 3600
+    # A capped collection: it holds bytes, not hours, but where minRetentionHours is set (4.4 and newer).
+    # https://www.mongodb.com/docs/manual/core/replica-set-oplog/
     promised = answers.get("server", {}).get("oplogTruncation", {}).get("oplogMinRetentionHours") or 0
     if max(hours, promised) >= LEAST_OPLOG_HOURS:
         yield Finding("oplog", "ok", "server", f"the oplog spans {hours:.0f} h" + (f", kept {promised:g} h" if promised else ""))

@@ -92,6 +92,7 @@ def _table(table: TableId, key: bool | None, *, everything: bool | None) -> Iter
         )
     else:
         yield Finding("table", "ok", name, "logs all columns and has a key" if everything else "exists and has a key")
+    # Oracle itself takes 128 bytes since 12.2; LogMiner has kept the older limit.
     if any(len(name) > LONGEST_NAME for name in table):
         message = f"its name is longer than {LONGEST_NAME} characters: LogMiner does not mine it"
         yield Finding("name", "fail", name, message, "rename it, or leave it out")

@@ -146,6 +146,7 @@ def _server(source: Source, facts: PostgresFacts) -> Iterator[Finding]:
         yield Finding("role", "fail", "server", f"role {server['user']} may not open a replication connection", mend)
     else:
         yield Finding("role", "ok", "server", f"role {server['user']} may replicate")
+    # https://www.postgresql.org/docs/16/release-16.html: "Allow logical decoding on standbys".
     if server["standby"] and server["version"] < 160000:
         message = "this server is a standby, and decodes only from version 16 on"
         yield Finding("standby", "fail", "server", message, "point the source's host at the primary")
@@ -331,7 +332,9 @@ def _partitions(name: str, about: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _identity(table: TableId, about: Mapping[str, Any], *, published: bool) -> Finding:
     """Whether the application may change rows of the table, and of each of its partitions."""
-    # A publication takes in what inherits from a table, so the application's changes of that fail as well.
+    # A publication takes in what inherits from a table, so the application's changes of that fail as well: the server refuses an
+    # UPDATE or DELETE of a published row that it could not identify to a subscriber.
+    # https://www.postgresql.org/docs/current/logical-replication-publication.html
     parts = [*about["leaves"], *about["children"]]
     name, worst = str(table), next((leaf for leaf in parts if not _tells(leaf)), None)
     if worst is None:

@@ -67,6 +67,8 @@ def findings(
     if snapshot_isolation and isolation != 1:
         mend = f"ALTER DATABASE {quote(name, sign='[')} SET ALLOW_SNAPSHOT_ISOLATION ON"
         yield Finding("snapshot_isolation", "fail", name, "does not allow snapshot isolation, which the snapshot uses", mend)
+    # Capture and cleanup are jobs of SQL Server Agent: without it the change tables stand still.
+    # https://learn.microsoft.com/sql/relational-databases/track-changes/about-change-data-capture-sql-server
     running = [row[0] for row in answers.get("agent", ())]
     if running and running != ["Running"]:
         yield Finding("agent", "fail", "server", f"SQL Server Agent is {running[0]}: nothing is captured", _START_AGENT)
@@ -75,6 +77,7 @@ def findings(
         message = "has no capture job: the log is not read into the change tables"
         yield Finding("capture_job", "fail", name, message, "EXEC sys.sp_cdc_add_job @job_type = N'capture'")
     for job, retention in jobs:
+        # In minutes; 4320, three days, where nobody has changed it.
         if job == "cleanup" and retention < LEAST_RETENTION_MINUTES:
             mend = "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 10080"
             message = f"changes are kept {retention / 60:.0f} h: a connector that is down for longer needs a snapshot"
@@ -102,6 +105,8 @@ def _table(table: TableId, about: tuple[bool, int] | None, instances: list[tuple
         message = "is tracked, but its capture instance is not to be seen: the role may not read cdc.change_tables"
         yield Finding("capture_instance", "warn", name, message, f"GRANT SELECT ON SCHEMA::cdc TO {quote(user, sign='[')}")
     elif len(instances) > 1:
+        # A table has at most two. A new column comes into a new one alone, so both taken is a change that nobody can capture.
+        # https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-enable-table-transact-sql
         old = instances[0][0].replace("'", "''")
         mend = (
             f"EXEC sys.sp_cdc_disable_table @source_schema = N'{schema}', @source_name = N'{short}', @capture_instance = N'{old}'"

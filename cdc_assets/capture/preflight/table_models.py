@@ -75,8 +75,7 @@ def wrong_models(
 
     `catalogue`: as `tables_with_models` has read it.
 
-    Raises:
-        DatabaseError: the source cannot be asked.
+    Raises DatabaseError: the source cannot be asked.
     """
     doubtful: dict[TableId, DoubtfulRows | LostModel] = {
         **_doubtful_rows(chain, catalogue),
@@ -110,10 +109,7 @@ def why_held(
     chain: Chain[BaseSource], tables: Sequence[Table], catalogue: Mapping[TableId, CatalogueTable]
 ) -> dict[TableId, str]:
     """Why each of these tables is not to be folded now; a table that may be is left out.
-
-    Raises:
-        DatabaseError: the source cannot be asked.
-    """
+    Raises DatabaseError: the source cannot be asked."""
     read = reads_statements(chain.source)
     if read is None:
         return {}
@@ -136,10 +132,7 @@ def why_held(
 
 def refuse_held(chain: Chain[BaseSource], table: Table, found: CatalogueTable) -> None:
     """Nothing, where the table's rows may be folded now.
-
-    Raises:
-        DatabaseError: they may not (`why_held`), or the source cannot be asked.
-    """
+    Raises DatabaseError: they may not (`why_held`), or the source cannot be asked."""
     if reasons := why_held(chain, [table], {table.id: found}):
         raise DatabaseError(f"{chain.source.name}/{names.table_name(table)}: {reasons[table.id]}")
 
@@ -152,10 +145,7 @@ def reads_statements(source: BaseSource) -> CapturedSource | None:
 
 def tables_with_models(chain: Chain[CapturedSource], tables: Sequence[TableId]) -> Mapping[TableId, CatalogueTable]:
     """The tables that there are, as the server writes their columns, and each with Debezium's newest model of it.
-
-    Raises:
-        DatabaseError: the source cannot be asked.
-    """
+    Raises DatabaseError: the source cannot be asked."""
     in_own_types = cast(BinlogDatabase, chain.platform.database(chain.source)).tables_in_own_types(tables)
     return with_schema_history(
         chain.platform.core_kafka(chain.source.cluster), names.schema_history_topic(chain.source), in_own_types

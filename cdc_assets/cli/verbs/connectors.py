@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,7 +35,6 @@ from cdc_assets.registry.source_declaration import BaseSource
 from spark.errors import quantity
 
 if TYPE_CHECKING:
-    from cdc_assets.capture.onboarding.snapshot_again import Way
     from cdc_assets.capture.preflight.inspection import Report
     from cdc_assets.clients.connect import ConnectClient
 
@@ -333,7 +332,10 @@ def snapshot(
     if is_data(output):
         print_document({**answer, "steps": taken}, output)
         return
-    _print_rows(source.name, reading.way, taken["snapshot"])
+    snapshot = taken["snapshot"]
+    for table, rows in snapshot["rows_scanned"].items():
+        print(f"{source.name}: {table} read again ({reading.way}): {quantity(rows, 'row')} in {snapshot['seconds']:.1f} s")
+    print(f"the chain carries them like changes; cdc reconcile {source.name} compares silver with the source then")
 
 
 def _registry_names(source: BaseSource, tables: list[str]) -> tuple[str, ...]:
@@ -343,12 +345,6 @@ def _registry_names(source: BaseSource, tables: list[str]) -> tuple[str, ...]:
     except KeyError as error:
         taken_in = f"a new one is taken in by: cdc onboard {source.name} {' '.join(tables)}"
         raise typer.BadParameter(f"{error.args[0]}; {taken_in}") from None
-
-
-def _print_rows(source: str, way: Way, found: Mapping[str, Any]) -> None:
-    for table, rows in found["rows_scanned"].items():
-        print(f"{source}: {table} read again ({way}): {quantity(rows, 'row')} in {found['seconds']:.1f} s")
-    print(f"the chain carries them like changes; cdc reconcile {source} compares silver with the source then")
 
 
 offsets_app = typer.Typer(no_args_is_help=True, help=__doc__)

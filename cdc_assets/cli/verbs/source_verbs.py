@@ -164,10 +164,7 @@ def commits(
 
 def print_plan(platform: Platform, wish: AskedOnboarding, output: str) -> None:
     """Nothing is begun or written; the source is asked what the first step would ask it.
-
-    Raises:
-        RefusalError: what the first step would refuse, such as a table that does not exist.
-    """
+    Raises RefusalError: what the first step would refuse, such as a table that does not exist."""
     from cdc_assets.capture.onboarding import onboarding_run
 
     running = Journal.of(wish.source).running if not wish.tables else None
@@ -346,7 +343,9 @@ def remove(
     if not dry_run:
         remove_source(removal)
     if is_data(output):
-        print_document({"source": source, "dry_run": dry_run, "plan": rows, **_outcome(removal)}, output)
+        left, stays = ([trace.to_json() for trace in removal.left if trace.costs == costs] for costs in (True, False))
+        answer = {"source": source, "dry_run": dry_run, "plan": rows, "gone": removal.gone, "left": left, "stays": stays}
+        print_document(answer, output)
     elif not dry_run:
         _print_outcome(removal)
     if any(trace.costs for trace in removal.left):
@@ -357,12 +356,6 @@ def _print_plan(title: str, rows: list[dict[str, Any]]) -> None:
     print(title)
     for row in rows:
         print(f"  {row['action']:7} {row['word']:12} {row['what']}")
-
-
-def _outcome(removal: Removal) -> dict[str, Any]:
-    words = {"left": True, "stays": False}
-    traces = {word: [trace.to_json() for trace in removal.left if trace.costs == costs] for word, costs in words.items()}
-    return {"gone": removal.gone, **traces}
 
 
 def _print_outcome(removal: Removal) -> None:

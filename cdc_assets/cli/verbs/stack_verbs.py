@@ -69,7 +69,9 @@ def up(
     _fetch_missing_jars()
     started = supervisor.start(home, brokers=brokers, spark=spark)
     loader = _Examples(home, names) if examples else None
-    main_job = main_job and _has_work(names)
+    if main_job and not names:
+        console.print("no source is declared, so nothing is carried: CDC_SOURCES=/path/to/your/sources ./cdc up")
+        main_job = False
     if main_job:
         settings.export_stack_environment()
         # Two seconds of imports, while the components start.
@@ -102,12 +104,6 @@ def _show_start(home: Home, loader: _Examples | None, *, whole: bool) -> None:
         supervisor.wait_healthy(home, seen=refresh, without=() if whole else (MASTER, *WORKERS, SPARK, WEBSERVER, DAEMON))
     if loader:
         loader.result()
-
-
-def _has_work(names: list[str]) -> bool:
-    if not names:
-        console.print("no source is declared, so nothing is carried: CDC_SOURCES=/path/to/your/sources ./cdc up")
-    return bool(names)
 
 
 def _check_packages(home: Home) -> None:

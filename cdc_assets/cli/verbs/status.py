@@ -42,7 +42,7 @@ from cdc_assets.registry import settings
 from cdc_assets.registry.display_text import Complaint, common_causes, first_and_more, visible
 from cdc_assets.registry.errors import CdcAssetsError, SparkRunError
 from cdc_assets.registry.kinds import experimental_warnings
-from cdc_assets.stack.component_state import HEALTHY, STOPPED, UNHEALTHY, ComponentState, StackState, read_state
+from cdc_assets.stack.component_state import HEALTHY, STOPPED, UNHEALTHY, ComponentState, read_state
 from cdc_assets.stack.components.spark_cluster import WORKERS
 from cdc_assets.stack.home import Home, read_json, supervisor_pid
 from cdc_assets.stack.processes import resident_bytes
@@ -253,7 +253,9 @@ def status(
     pid, state = supervisor_pid(home), read_state(home)
     with ask_stack(platform, tables=tables) if pid else nullcontext(Answers) as wait:
         # While the services answer.
-        components = with_executors(_components(state, pid))
+        states = state.components if state else ()
+        rss_of = resident_bytes(c.pid for c in states if c.pid) if pid else {}
+        components = with_executors([_component(c, alive=bool(pid), held=rss_of.get(c.pid or 0)) for c in states])
         answers = wait()
     components += answers.spark
     answer: dict[str, Any] = {
@@ -291,12 +293,6 @@ def judge_chain(answer: dict[str, Any], found: Answers) -> list[CheckVerdict]:
         row["rows_compared"] = compared and compared.to_json()
     answer["checks"] = [verdict.to_json() for verdict in found.checks if verdict.state != PASSED]
     return found.checks
-
-
-def _components(state: StackState | None, supervisor: int | None) -> list[dict[str, Any]]:
-    components = state.components if state else ()
-    rss_of = resident_bytes(c.pid for c in components if c.pid) if supervisor else {}
-    return [_component(c, alive=bool(supervisor), held=rss_of.get(c.pid or 0)) for c in components]
 
 
 def _component(state: ComponentState, *, alive: bool, held: int | None) -> dict[str, Any]:

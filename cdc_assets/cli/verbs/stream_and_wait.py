@@ -158,7 +158,9 @@ def wait(
     with status(f"waiting for {', '.join(source.name for source in sources)}") as say:
 
         def progress(behind: tuple[Behind, ...]) -> None:
-            say(f"{time.monotonic() - started:.0f} s, behind: {_some_of(behind)}" if behind else "caught up")
+            shown = ", ".join(f"{late.layer}/{late.source}/{late.table}" for late in behind[:_SHOWN])
+            more = f" and {len(behind) - _SHOWN} more" if len(behind) > _SHOWN else ""
+            say(f"{time.monotonic() - started:.0f} s, behind: {shown}{more}" if behind else "caught up")
             reasons.look(behind)
 
         awaited = Awaited(backup, named=True, refusals=refusals_now)
@@ -177,12 +179,6 @@ def wait(
         layers = "silver and its histories" if any(table.history == "scd2" for table in source.tables) else "silver"
         print(f"{source.name}: everything committed before {reached[source.name].lsn} is in {layers}")
     print(f"caught up after {seconds} s")
-
-
-def _some_of(behind: tuple[Behind, ...]) -> str:
-    shown = [f"{late.layer}/{late.source}/{late.table}" for late in behind[:_SHOWN]]
-    more = f" and {len(behind) - _SHOWN} more" if len(behind) > _SHOWN else ""
-    return ", ".join(shown) + more
 
 
 class _Reasons:

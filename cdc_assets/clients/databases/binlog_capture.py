@@ -59,10 +59,7 @@ class BinlogSignals(BinlogDatabase):
 
     def ensure_signal_table(self, table: TableId) -> None:
         """Make the table that signals are written to, in a database of its own.
-
-        Raises:
-            DatabaseError: the role may not; names the statements for somebody who may.
-        """
+        Raises DatabaseError: the role may not; names the statements for somebody who may."""
         query = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
         with self.connection() as cursor:
             cursor.execute(query, list(table))
@@ -79,10 +76,7 @@ class BinlogSignals(BinlogDatabase):
 
     def plan_reading(self, table: TableId, condition: str) -> None:
         """Plan a reading of the rows that a condition (SQL) names; nothing is read.
-
-        Raises:
-            DatabaseError: the condition is no single condition on the table's columns, or the role may not read it.
-        """
+        Raises DatabaseError: the condition is no single condition on the table's columns, or the role may not read it."""
         with self.connection() as cursor:
             cursor.execute(f"EXPLAIN SELECT 1 FROM {quote(*table)} WHERE {condition}")
 
@@ -113,10 +107,7 @@ class BinlogCapture(BinlogSignals):
 
     def ensure_signal_table(self, table: TableId) -> None:
         """Make the table that signals are written to, or see that signals and watermarks may be written to it and removed.
-
-        Raises:
-            DatabaseError: the role may not; names the statements for somebody who may.
-        """
+        Raises DatabaseError: the role may not; names the statements for somebody who may."""
         super().ensure_signal_table(table)
         name = quote(*table)
         with self.connection() as cursor, self._explain_refusal(table):
@@ -130,10 +121,7 @@ class BinlogCapture(BinlogSignals):
 
     def tables_with_compression(self, ids: Sequence[TableId], since: BinlogPosition, *, seconds: float = 300.0) -> set[TableId]:
         """Which of these tables have rows with COMPRESSED columns behind a place of the binlog (MariaDB).
-
-        Raises:
-            DatabaseError: the binlog was not read to its end in time.
-        """
+        Raises DatabaseError: the binlog was not read to its end in time."""
         with self.connection() as cursor:
             found = tables_with_compression(cursor, {(i.schema, i.table): i for i in ids}, since, seconds=seconds)
         if found is None:
@@ -154,18 +142,12 @@ class BinlogCapture(BinlogSignals):
 
     def definition_changes(self, ids: Sequence[TableId], since: BinlogPosition, until: BinlogPosition) -> list[str]:
         """Statements between two places of the binlog that name one of the tables, or a database of theirs as a whole.
-
-        Raises:
-            DatabaseError: a file of them is gone.
-        """
+        Raises DatabaseError: a file of them is gone."""
         return [info for _, info in self._statements(since, until) if any(_names(info, table) for table in ids)]
 
     def find_statement(self, part: str, since: BinlogPosition) -> tuple[BinlogPosition, str] | None:
         """The first statement from a place of the binlog on that holds this text, whatever blanks it has, and its place.
-
-        Raises:
-            DatabaseError: a file of them is gone.
-        """
+        Raises DatabaseError: a file of them is gone."""
         text = " ".join(part.split())
         return next((entry for entry in self._statements(since, self.place_now()) if text in " ".join(entry[1].split())), None)
 

@@ -36,10 +36,7 @@ def libpq_options(database: Encrypted, host: str) -> dict[str, str]:
 
 def pymysql_options(database: Encrypted, host: str) -> dict[str, Any]:
     """An SSLContext, or none. Told nothing, PyMySQL takes TLS where the server has it; with a context it refuses one without.
-
-    Raises:
-        DatabaseError: the file of authorities cannot be read.
-    """
+    Raises DatabaseError: the file of authorities cannot be read."""
     mode = database.mode_at(host)
     encrypted, plain = database.UNVERIFIED
     if mode == plain:
@@ -58,10 +55,7 @@ def pymysql_options(database: Encrypted, host: str) -> dict[str, Any]:
 
 def import_driver(kind: str, module: str, package: str, *install: str) -> Any:
     """The module of a kind's driver.
-
-    Raises:
-        DatabaseError: its package is not installed; `install` is the command, where it is not the usual one.
-    """
+    Raises DatabaseError: its package is not installed; `install` is the command, where it is not the usual one."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -71,10 +65,7 @@ def import_driver(kind: str, module: str, package: str, *install: str) -> Any:
 @contextmanager
 def pymysql_cursor(kind: str, database: MariaDb | MySql) -> Iterator[Any]:
     """A cursor whose statements are committed one by one.
-
-    Raises:
-        DatabaseError: the driver is missing, or what the server says.
-    """
+    Raises DatabaseError: the driver is missing, or what the server says."""
     pymysql = import_driver(kind, "pymysql", "PyMySQL", "uv sync --inexact --extra mariadb")
     host, port = settings.resolve(database.host), settings.resolve(database.port)
     try:
@@ -110,10 +101,7 @@ class DriverConnection(Connection):
     @contextmanager
     def cursor(self) -> Iterator[Any]:
         """A cursor whose statements are committed one by one.
-
-        Raises:
-            DatabaseError: the driver is missing, or what the server says.
-        """
+        Raises DatabaseError: the driver is missing, or what the server says."""
         driver = import_driver(self.NAME, *self.DRIVER)
         driver_errors: tuple[type[Exception], ...] = (OSError, *self._errors(driver))
         host, port = settings.resolve(self._database.host), int(settings.resolve(self._database.port))

@@ -38,10 +38,7 @@ def latest_start(micros: str, every: int) -> str:
 
 def window_rows(found: Sequence[Any], table: TableId, place: str, spec: WindowedSpec) -> list[tuple[Any, ...]]:
     """Keys, start and measures of each result, with the start as an int.
-
-    Raises:
-        DatabaseError: they are more than are held in memory.
-    """
+    Raises DatabaseError: they are more than are held in memory."""
     if len(found) > MOST_GROUPS:
         raise DatabaseError(f"{table} at {place} has more than {MOST_GROUPS:,} results of windows {spec.name}")
     return [(*row[: len(spec.by)], int(row[len(spec.by)]), *row[len(spec.by) + 1 :]) for row in found]
@@ -52,10 +49,7 @@ _MICROS_PER_SECOND = 1_000_000
 
 def read_windows(database: Database, table: TableId, spec: WindowedSpec) -> list[tuple[Any, ...]]:
     """Keys, start (microseconds since 1970) and measures of each result, as the driver has them.
-
-    Raises:
-        DatabaseError: the server cannot be asked, or has more results than are held in memory.
-    """
+    Raises DatabaseError: the server cannot be asked, or has more results than are held in memory."""
     server = PostgresDatabase(database)
     with server.connection() as connection:
         connection.execute("SET default_transaction_read_only = on")
@@ -94,11 +88,8 @@ def of_mysql(database: MySql, table: TableId, spec: WindowedSpec) -> list[tuple[
 
 def read_binlog_windows(server: BinlogDatabase, table: TableId, spec: WindowedSpec, *, collation: str) -> list[tuple[Any, ...]]:
     """Keys, start (microseconds since 1970) and measures of each result, as the driver has them.
-
-    Raises:
-        DatabaseError: the server cannot be asked, has more results than are held in memory, or a column is of a type of which
-            driver and lake have different values.
-    """
+    Raises DatabaseError: the server cannot be asked, has more results than are held in memory, or a column is of a type of which
+    driver and lake have different values."""
     catalogue_table = server.tables([table]).get(table)
     if catalogue_table is None:
         raise DatabaseError(f"{table} is not at {server.NAME} at {server.place}, or {server.user} may not read it")

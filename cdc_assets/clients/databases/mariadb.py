@@ -112,10 +112,7 @@ _SETTINGS += ", in_predicate_conversion_threshold = 0"
 @contextmanager
 def open_cut(database: MariaDbDatabase, *, statement_timeout: float) -> Iterator[BinlogRowsCut]:
     """The snapshot of this moment, until the end of the block.
-
-    Raises:
-        DatabaseError: the server writes no binlog, or is a replica.
-    """
+    Raises DatabaseError: the server writes no binlog, or is a replica."""
     with database.connection() as cursor:
         # SHOW ALL SLAVES STATUS would need one more privilege.
         cursor.execute("SHOW GLOBAL STATUS LIKE 'Slaves_running'")

@@ -114,10 +114,7 @@ class MongoDbReader:
 @contextmanager
 def open_client(database: MongoDb) -> Iterator[Any]:
     """A client of the cluster; `client[name].command(...)` is a database's.
-
-    Raises:
-        DatabaseError: the driver is missing, no server answers within 10 s, or what a server says.
-    """
+    Raises DatabaseError: the driver is missing, no server answers within 10 s, or what a server says."""
     pymongo = import_driver("MongoDB", "pymongo", "pymongo")
     hosts = settings.resolve(database.hosts)
     try:

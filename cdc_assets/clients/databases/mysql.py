@@ -47,10 +47,7 @@ class MySqlConnection(Connection):
     @contextmanager
     def cursor(self) -> Iterator[Any]:
         """A cursor whose statements are committed one by one.
-
-        Raises:
-            DatabaseError: the driver is missing, or what the server says.
-        """
+        Raises DatabaseError: the driver is missing, or what the server says."""
         with pymysql_cursor("MySQL", self._database) as cursor:
             cursor.execute(_ROWS_SESSION)
             yield cursor
@@ -89,10 +86,7 @@ class MySqlCapture(BinlogCapture):
 
     def begin_snapshot(self, cursor: Any) -> BinlogPosition:
         """Begin a read-only transaction; the place of the binlog that it sees.
-
-        Raises:
-            DatabaseError: the lock was not to be had.
-        """
+        Raises DatabaseError: the lock was not to be had."""
         cursor.execute(f"SET SESSION lock_wait_timeout = {_LOCKED_AT_MOST_SECONDS}")
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self._lock(cursor)
@@ -143,10 +137,7 @@ class MySqlCapture(BinlogCapture):
 
     def ensure_signal_table(self, table: TableId) -> None:
         """Make the table that signals are written to, or see that it takes them, and that they may be removed.
-
-        Raises:
-            DatabaseError: the role may not, or a column is too short; names the statements for somebody who may.
-        """
+        Raises DatabaseError: the role may not, or a column is too short; names the statements for somebody who may."""
         super().ensure_signal_table(table)
         with self.connection() as cursor:
             cursor.execute(_LENGTHS, list(table))
@@ -251,11 +242,8 @@ _LOCK_NOT_GIVEN = 1205
 @contextmanager
 def open_cut(database: MySqlCapture, *, statement_timeout: float) -> Iterator[BinlogRowsCut]:
     """The snapshot of this moment, until the end of the block.
-
-    Raises:
-        CutRefusedError: this server gives nobody, or not this role, a global read lock; or it is a replica.
-        DatabaseError: the server writes no binlog, or long statements held the lock up.
-    """
+    Raises CutRefusedError: this server gives nobody, or not this role, a global read lock; or it is a replica; DatabaseError: the
+    server writes no binlog, or long statements held the lock up."""
     if not database.locks:
         raise CutRefusedError(f"MySQL at {database.place}: snapshot_locking is none, and without a lock no snapshot has a place")
     with database.connection() as cursor:

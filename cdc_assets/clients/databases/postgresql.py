@@ -75,10 +75,7 @@ def foreign_hands(table: TableId) -> str:
 
 def is_there(connection: Any, table: TableId, place: str) -> bool:
     """Whether this table of ours exists. `place`: the database, for the message.
-
-    Raises:
-        DatabaseError: it, or the place where it would be made, is somebody else's; nothing of ours may touch it.
-    """
+    Raises DatabaseError: it, or the place where it would be made, is somebody else's; nothing of ours may touch it."""
     faults = connection.execute(foreign_hands(table).encode()).fetchall()
     if faults:
         what, mend = " and ".join(row[0] for row in faults), "; ".join(row[1] for row in faults)

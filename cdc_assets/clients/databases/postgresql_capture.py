@@ -115,10 +115,7 @@ class PostgresCapture(PostgresDatabase):
 
     def publish_by_root(self, publication: str, ids: Sequence[TableId]) -> list[TableId]:
         """Let the publication send changes of partitioned tables under their own names; those for which it did not.
-
-        Raises:
-            DatabaseError: the publication is another role's.
-        """
+        Raises DatabaseError: the publication is another role's."""
         from psycopg import sql
 
         tables = self.tables_by_partitions(publication, ids)
@@ -153,10 +150,7 @@ class PostgresCapture(PostgresDatabase):
 
     def ensure_signal_table(self, table: TableId) -> None:
         """Make the table that signals are written to, in a schema of its own.
-
-        Raises:
-            DatabaseError: the role may not; names the statements for somebody who may.
-        """
+        Raises DatabaseError: the role may not; names the statements for somebody who may."""
         from psycopg import errors
 
         with self.connection() as connection:
@@ -190,10 +184,7 @@ class PostgresCapture(PostgresDatabase):
 
     def plan_reading(self, table: TableId, condition: str) -> None:
         """Plan a reading of the rows that a condition (SQL) names; nothing is read.
-
-        Raises:
-            DatabaseError: the condition is no single condition on the table's columns, or the role may not read it.
-        """
+        Raises DatabaseError: the condition is no single condition on the table's columns, or the role may not read it."""
         with self.connection() as connection:
             connection.execute("SET default_transaction_read_only = on")
             # Whoever wrote the condition may name functions of extensions, as the connector's own connection finds them.
@@ -269,10 +260,7 @@ class PostgresSlots(PostgresCapture):
 
     def copy_slot(self, original: str, copy: str) -> None:
         """Let `copy` be a slot at the place of `original`, whatever was called so before.
-
-        Raises:
-            DatabaseError: somebody reads from the slot that was called so, or the role may not.
-        """
+        Raises DatabaseError: somebody reads from the slot that was called so, or the role may not."""
         self.drop_slot(copy)
         with self.connection() as connection:
             connection.execute("SELECT pg_copy_logical_replication_slot(%s, %s)", [original, copy])

@@ -64,10 +64,7 @@ _BY_INDEX = "SET LOCAL random_page_cost = 0.1; SET LOCAL jit = off"
 @contextmanager
 def open_cut(database: PostgresDatabase, *, statement_timeout: float) -> Iterator[PostgresCut]:
     """The snapshot of this moment, until the end of the block.
-
-    Raises:
-        DatabaseError: the server is a standby, or does not store text as UTF-8.
-    """
+    Raises DatabaseError: the server is a standby, or does not store text as UTF-8."""
     with database.connection() as connection:
         if _prepare_session(connection, database, statement_timeout):
             raise DatabaseError(

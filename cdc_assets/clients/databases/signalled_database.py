@@ -67,10 +67,7 @@ class SignalledDatabase:
 
     def plan_reading(self, table: TableId, condition: str) -> None:
         """No condition is taken.
-
-        Raises:
-            DatabaseError: always: a server that runs several statements of one text would run what follows the condition.
-        """
+        Raises DatabaseError: always: a server that runs several statements of one text would run what follows the condition."""
         raise DatabaseError(f"kind {self.KIND} is not asked about conditions: read the whole table again")
 
     def mark(self, table: TableId, marker: str) -> None:

@@ -26,10 +26,7 @@ ROWS = "_cdc_rows"
 
 def few_enough(table: TableId, found: KeyHashes) -> KeyHashes:
     """The rows, where they are no more than MOST_ROWS; a statement asks for one more.
-
-    Raises:
-        DatabaseError: there are more. The range was chosen a moment before: the next run chooses another end.
-    """
+    Raises DatabaseError: there are more. The range was chosen a moment before: the next run chooses another end."""
     if found.total() > MOST_ROWS:
         raise DatabaseError(
             f"{table.schema}.{table.table}: more than {MOST_ROWS:,} rows lie in the range of keys that was to be compared: "
@@ -105,10 +102,8 @@ class SourceCut(SourceRows, OwnOrderRows, Protocol):
 
 def digest_of(table: TableId, rows: Iterable[tuple[Any, Any, Any]]) -> Digest:
     """Rows and the sum of their hashes, by bucket.
-
-    Raises:
-        DatabaseError: a bucket comes twice: the server has not grouped by buckets, and a sum would be taken for that of all.
-    """
+    Raises DatabaseError: a bucket comes twice: the server has not grouped by buckets, and a sum would be taken for that of
+    all."""
     digest: Digest = {}
     for bucket, count, total in rows:
         if int(bucket) in digest:

