@@ -311,8 +311,8 @@ _DELETE = f"Of {', '.join(STAY)}: what is to go as well. Several with commas."
 
 @verb()
 def remove(
-    platform: Platform,
     source: Annotated[str, typer.Argument(help="The source's name in the registry.", autocompletion=complete_source)],
+    platform: Platform,
     keep: Annotated[list[str] | None, typer.Option("--keep", help=_KEEP)] = None,
     delete: Annotated[list[str] | None, typer.Option("--delete", help=_DELETE)] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a terminal this is needed.")] = False,
