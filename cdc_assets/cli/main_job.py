@@ -49,7 +49,7 @@ from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from cdc_assets.stack.component_state import HEALTHY, StackState
 from cdc_assets.stack.components.dagster_services import TOKEN
-from cdc_assets.stack.examples.bank import burst
+from cdc_assets.stack.examples.example_sources import burst
 from cdc_assets.stack.home import Home
 from spark.errors import quantity
 

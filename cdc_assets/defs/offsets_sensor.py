@@ -305,10 +305,7 @@ def _look(
     try:
         news, problems = read_news(context.instance, platform, source)
     except CdcAssetsError as error:
-        # Nobody knows what is new: each table grows older, which is told.
-        late = cursor.late.look([names.table_name(table) for table in source.tables], time.time())
-        events = rest_events(context.instance, platform, source, (), late)
-        return dg.SensorResult(asset_events=events, skip_reason=str(error), cursor=_Cursor(cursor.waiting, late).to_json())
+        return _without_news(context, platform, source, cursor, str(error))
     for problem in problems:
         context.log.warning(problem)
     under_way = runs_under_way(context.instance)
@@ -428,3 +425,12 @@ def _is_behind(last: dg.EventLogEntry | None, bronze: CommittedTopic) -> bool:
     # One that a person reports by hand says neither.
     at, copied = (int(str(metadata[key].value)) if key in metadata else 0 for key in ("cdc/epoch", "cdc/epoch_records"))
     return bronze.records_ahead_of(BackupPosition(epoch=at, records=copied)) > 0
+
+
+def _without_news(
+    context: dg.SensorEvaluationContext, platform: Platform, source: BaseSource, cursor: _Cursor, why: str
+) -> dg.SensorResult:
+    """Nobody knows what is new: each table grows older, which is told."""
+    late = cursor.late.look([names.table_name(table) for table in source.tables], time.time())
+    events = rest_events(context.instance, platform, source, (), late)
+    return dg.SensorResult(asset_events=events, skip_reason=why, cursor=_Cursor(cursor.waiting, late).to_json())

@@ -29,7 +29,7 @@ def names() -> tuple[str, ...]:
 
 @pytest.mark.slow
 def test_without_the_examples_there_is_no_source_and_dagster_loads(home: Path) -> None:
-    assert names() == EXAMPLES
+    assert names() == tuple(EXAMPLES)
     declare_examples(declared=False)
     assert names() == ()
     loaded = subprocess.run(
@@ -41,13 +41,13 @@ def test_without_the_examples_there_is_no_source_and_dagster_loads(home: Path) -
     )
     assert (validated.returncode, "0 sources" in validated.stdout) == (0, True), validated.stderr
     declare_examples(declared=True)
-    assert names() == EXAMPLES
+    assert names() == tuple(EXAMPLES)
 
 
 def test_sources_of_your_own_are_not_touched(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDC_SOURCES", str(settings.example_sources()))
     declare_examples(declared=False)
-    assert names() == EXAMPLES
+    assert names() == tuple(EXAMPLES)
 
 
 def test_traffic_says_that_there_is_no_bank(home: Path) -> None:

