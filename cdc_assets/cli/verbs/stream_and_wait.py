@@ -19,6 +19,7 @@ import typer
 
 from cdc_assets.capture.log_position import CaughtUpTimeoutError
 from cdc_assets.chain.fold_specs import refusals_now
+from cdc_assets.chain.quarantine import quarantine_records
 from cdc_assets.cli.declared_sources import EVERY_SOURCE, Sources, dagster_news
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.progress import console, status
@@ -28,6 +29,8 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.proof.caught_up import Awaited, Behind, complete_versions, wait_caught_up, wait_reasons
 from cdc_assets.registry import settings
 from cdc_assets.registry.errors import CdcAssetsError
+from cdc_assets.registry.names import table_name
+from cdc_assets.registry.source_declaration import BaseSource
 from spark.errors import quantity
 
 if TYPE_CHECKING:
@@ -149,7 +152,8 @@ def wait(
     no later run can fold is told at once. The command waits for the others, and ends with 1.
 
     The command waits for histories (`history: scd2`) as well. With -o json it names a version of each silver table and
-    history that is complete up to the source's position. Readers of several tables read these versions.
+    history that is complete up to the source's position. Readers of several tables read these versions. Records in quarantine
+    are named: silver does not have them.
     """
     if news := dagster_news():
         # What Dagster does not know is never carried: said now, and not when the time is over.
@@ -169,14 +173,28 @@ def wait(
             print(f"cdc: {error}", file=sys.stderr)
             raise typer.Exit(1) from None
     seconds = round(time.monotonic() - started, 2)
+    set_aside = {source.name: _set_aside(platform, source) for source in sources}
     if is_data(output):
         versions = [complete_versions(platform.lake, source, reached[source.name]) for source in sources]
-        print_document({"seconds": seconds, "sources": {version.source: version.to_json() for version in versions}}, output)
+        answers = {version.source: {**version.to_json(), "quarantined": set_aside[version.source]} for version in versions}
+        print_document({"seconds": seconds, "sources": answers}, output)
         return
     for source in sources:
         layers = "silver and its histories" if any(table.history == "scd2" for table in source.tables) else "silver"
-        print(f"{source.name}: everything committed before {reached[source.name].lsn} is in {layers}")
+        lacks = set_aside[source.name]
+        but = ", but for what is in quarantine" if lacks else ""
+        print(f"{source.name}: everything committed before {reached[source.name].lsn} is in {layers}{but}")
+        for table, records in lacks.items():
+            print(
+                f"{source.name}/{table}: {quantity(records, 'record')} in quarantine: cdc quarantine list {source.name}/{table}"
+            )
     print(f"caught up after {seconds} s")
+
+
+def _set_aside(platform: Platform, source: BaseSource) -> dict[str, int]:
+    # How many records of each table are in quarantine, of those that have any.
+    counts = {table_name(table): len(quarantine_records(platform.lake, source, table)) for table in source.tables}
+    return {table: count for table, count in counts.items() if count}
 
 
 def _some_of(behind: tuple[Behind, ...]) -> str:
