@@ -68,7 +68,9 @@ class SparkWork:
 def note_work(job: Callable[..., object], spec: object) -> Iterator[None]:
     """Keep what Spark is asked for in a file for the block, and how long it took."""
     on = [*_walk(spec, _DEPTH)]
-    work = SparkWork(_kind(job), _tables(on), os.getpid(), time.time(), _long_columns(on))
+    work = SparkWork(
+        _kind(job), _first([*dict.fromkeys(table for table, _ in on)], "more table"), os.getpid(), time.time(), _long_columns(on)
+    )
     file = _folder() / f"{uuid4()}.json"
     replace_json(file, asdict(work))
     began = time.monotonic()
@@ -127,10 +129,6 @@ def _is_alive(work: SparkWork) -> bool:
 def _kind(job: Callable[..., object]) -> str:
     parts = f"{getattr(job, '__module__', '')}".split(".")
     return next((_KINDS[name] for name in reversed(parts) if name in _KINDS), f"the job {getattr(job, '__qualname__', job)}")
-
-
-def _tables(on: Sequence[tuple[str, tuple[Column, ...]]]) -> tuple[str, ...]:
-    return _first([*dict.fromkeys(table for table, _ in on)], "more table")
 
 
 def _long_columns(on: Sequence[tuple[str, tuple[Column, ...]]]) -> tuple[str, ...]:

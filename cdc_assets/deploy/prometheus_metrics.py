@@ -243,7 +243,7 @@ def serve(cache: FigureCache, port: int) -> tuple[WSGIServer, threading.Thread]:
 
     metrics = make_wsgi_app(_registry(cache))
 
-    def guarded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    def guard(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         sent = {"host": "HTTP_HOST", "origin": "HTTP_ORIGIN"}
         refused = foreign({name: environ[variable] for name, variable in sent.items() if variable in environ})
         if refused is None:
@@ -252,7 +252,7 @@ def serve(cache: FigureCache, port: int) -> tuple[WSGIServer, threading.Thread]:
         start_response(f"{status.value} {status.phrase}", [("Content-Type", "text/plain; charset=utf-8")])
         return [why.encode()]
 
-    server = make_server("127.0.0.1", port, guarded, ThreadingWSGIServer, handler_class=_Silent)
+    server = make_server("127.0.0.1", port, guard, ThreadingWSGIServer, handler_class=_Silent)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     return server, thread

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_assets.capture.log_position import CaughtUpTimeoutError
+from cdc_assets.capture.log_position import CaughtUpTimeoutError, LogPosition
 from cdc_assets.chain.fold_specs import refusals_now
-from cdc_assets.chain.quarantine import quarantine_records
+from cdc_assets.chain.quarantine import open_counts
 from cdc_assets.cli.declared_sources import EVERY_SOURCE, Sources, dagster_news
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.progress import console, status
@@ -29,7 +29,6 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.proof.caught_up import Awaited, Behind, complete_versions, wait_caught_up, wait_reasons
 from cdc_assets.registry import settings
 from cdc_assets.registry.errors import CdcAssetsError
-from cdc_assets.registry.names import table_name
 from cdc_assets.registry.source_declaration import BaseSource
 from spark.errors import quantity
 
@@ -173,28 +172,26 @@ def wait(
             print(f"cdc: {error}", file=sys.stderr)
             raise typer.Exit(1) from None
     seconds = round(time.monotonic() - started, 2)
-    set_aside = {source.name: _set_aside(platform, source) for source in sources}
     if is_data(output):
-        versions = [complete_versions(platform.lake, source, reached[source.name]) for source in sources]
-        answers = {version.source: {**version.to_json(), "quarantined": set_aside[version.source]} for version in versions}
+        answers = {source.name: _complete_document(platform.lake, source, reached[source.name]) for source in sources}
         print_document({"seconds": seconds, "sources": answers}, output)
         return
     for source in sources:
-        layers = "silver and its histories" if any(table.history == "scd2" for table in source.tables) else "silver"
-        lacks = set_aside[source.name]
-        but = ", but for what is in quarantine" if lacks else ""
-        print(f"{source.name}: everything committed before {reached[source.name].lsn} is in {layers}{but}")
-        for table, records in lacks.items():
-            print(
-                f"{source.name}/{table}: {quantity(records, 'record')} in quarantine: cdc quarantine list {source.name}/{table}"
-            )
+        _print_complete(source, reached[source.name].lsn, open_counts(platform.lake, source))
     print(f"caught up after {seconds} s")
 
 
-def _set_aside(platform: Platform, source: BaseSource) -> dict[str, int]:
-    # How many records of each table are in quarantine, of those that have any.
-    counts = {table_name(table): len(quarantine_records(platform.lake, source, table)) for table in source.tables}
-    return {table: count for table, count in counts.items() if count}
+def _complete_document(lake: str, source: BaseSource, position: LogPosition) -> dict[str, Any]:
+    versions = complete_versions(lake, source, position).to_json()
+    return {**versions, "quarantined": open_counts(lake, source)}
+
+
+def _print_complete(source: BaseSource, place: str, set_aside: Mapping[str, int]) -> None:
+    layers = "silver and its histories" if any(table.history == "scd2" for table in source.tables) else "silver"
+    but = ", but for what is in quarantine" if set_aside else ""
+    print(f"{source.name}: everything committed before {place} is in {layers}{but}")
+    for table, records in set_aside.items():
+        print(f"{source.name}/{table}: {quantity(records, 'record')} in quarantine: cdc quarantine list {source.name}/{table}")
 
 
 def _some_of(behind: tuple[Behind, ...]) -> str:
