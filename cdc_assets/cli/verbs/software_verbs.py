@@ -49,6 +49,10 @@ _Page = Annotated[
     Path | None,
     typer.Option("--markdown", metavar="FILE", help="Write the run as a page as well, and its plot beside it as .svg."),
 ]
+_Rows = Annotated[
+    int | None, typer.Option(min=1_000, help="A trial: so many rows instead of 500000, one run that counts, no targets.")
+]
+_Long = Annotated[bool, typer.Option("--long", help="Every scenario, and more runs: two hours instead of ten minutes.")]
 _Record = Annotated[
     Path | None,
     typer.Option("--record", metavar="FILE", help="Keep each scenario's figures there, and measure none that it holds."),
@@ -56,14 +60,10 @@ _Record = Annotated[
 
 
 def bench(
-    long: Annotated[
-        bool, typer.Option("--long", help="Every scenario, and more runs: two hours instead of ten minutes.")
-    ] = False,
+    long: _Long = False,
     here: Annotated[bool, typer.Option("--here", help="On the stack that runs in CDC_HOME, beside its own work.")] = False,
     scenario: _Names = None,
-    rows: Annotated[
-        int | None, typer.Option(min=1_000, help="A trial: so many rows instead of 500000, one run that counts, no targets.")
-    ] = None,
+    rows: _Rows = None,
     peers: Annotated[
         bool, typer.Option("--peers", help="Iceberg, foreachBatch and delta-rs as well, each run on the same events.")
     ] = False,
