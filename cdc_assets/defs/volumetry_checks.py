@@ -48,10 +48,10 @@ from cdc_assets.defs.check_specs import (
 from cdc_assets.defs.schema_and_fresh_checks import schema_result
 from cdc_assets.proof import compared_slices, history_proof
 from cdc_assets.proof.chain_verdicts import AT_KEY, PART_KEY, POSITION_KEY, RowsCompared, of_metadata
-from cdc_assets.proof.compared_slices import Share, share_at
-from cdc_assets.proof.comparison_at_cut import ComparisonMethod, ComparisonScope
-from cdc_assets.proof.comparison_choice import compare_as_declared, compare_rows
+from cdc_assets.proof.compared_slices import share_at
+from cdc_assets.proof.compared_table import ComparisonRequest, Share
 from cdc_assets.proof.comparison_result import DIFFERENT, NOT_COMPARED, HistoryDifference, HistoryResult, TableResult
+from cdc_assets.proof.source_sides import compare_rows
 from cdc_assets.proof.volumetry import measure_transport
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.errors import CdcAssetsError, MissingAddressError
@@ -153,12 +153,12 @@ def rows_result(
 def rows_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
     """Rows of a source without an exact moment, each table or a share of it, and again what was found wrong before."""
     source, tables = run.chain.source, list(run.selected.values())
-    shares, method = _shares(source, tables), ComparisonMethod(two_step=True)
-    results = compare_rows(run.chain, tables, ComparisonScope(shares, method=method))
+    shares = _shares(source, tables)
+    results = compare_rows(run.chain, tables, ComparisonRequest(shares, two_step=True))
     by_name = {names.table_name(table): table for table in tables}
 
     def compare(name: str, part: Share) -> TableResult:
-        return compare_rows(run.chain, [by_name[name]], ComparisonScope({name: part}, method=method))[name]
+        return compare_rows(run.chain, [by_name[name]], ComparisonRequest({name: part}, two_step=True))[name]
 
     results = compared_slices.with_earlier(source.name, shares, results, compare)
     for key, table in run.selected.items():
@@ -380,12 +380,12 @@ def _compare_rows(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
         return
     chain = Chain(run.chain.platform, source)
     slices = compared_slices.slices_now(chain, tables)
-    results = compare_as_declared(chain, tables, ComparisonScope(slices))
+    results = compare_rows(chain, tables, ComparisonRequest(slices))
     compared_slices.advance_cursors(source, slices, results)
     by_name = {names.table_name(table): table for table in tables}
 
     def compare(name: str, share: Share) -> TableResult:
-        return compare_as_declared(chain, [by_name[name]], ComparisonScope({name: share}))[name]
+        return compare_rows(chain, [by_name[name]], ComparisonRequest({name: share}))[name]
 
     results = compared_slices.with_earlier(source.name, slices, results, compare)
     for name, table in by_name.items():

@@ -16,7 +16,8 @@ from cdc_assets.clients.delta_log import SilverState, bronze_committed, silver_s
 from cdc_assets.clients.schema_ledger import last_known
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.table_concurrency import table_lock
-from cdc_assets.proof.compared_slices import WHOLE, Share, share_at
+from cdc_assets.proof.compared_slices import share_at
+from cdc_assets.proof.compared_table import WHOLE, Share
 from cdc_assets.proof.comparison_result import (
     DIFFERENT,
     EITHER,

@@ -16,9 +16,8 @@ from cdc_assets.cli.cdc_command import app
 from cdc_assets.cli.verbs import reconcile as command
 from cdc_assets.clients.databases.binlog import BinlogPosition
 from cdc_assets.clients.databases.binlog_cut import BinlogRowsCut
-from cdc_assets.proof import differing_rows
+from cdc_assets.proof import comparison
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
-from cdc_assets.proof.differing_rows import HashedSides
 from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets_tests.support.declared import declare
@@ -86,10 +85,13 @@ def test_rows_at_the_cut_are_counted_where_bronze_speaks_for_silver(monkeypatch:
     answer = Suspect(7 if in_bronze else None, {"id": "1"} if in_bronze else None, None if in_bronze else {"id": "1"}, True, 1)
     spark = SimpleNamespace(compare=lambda *_: {"1;": answer})
     platform: Any = SimpleNamespace(spark=lambda: spark)
-    compared: Any = SimpleNamespace(platform=platform, text=TEXT, table=SimpleNamespace(id=TableId("s", "t"), sensitive=()))
-    cut: Any = SimpleNamespace(texts=lambda *_: {"1;": {"id": "1"}} if in_bronze else {})
+    compared: Any = SimpleNamespace(
+        chain=SimpleNamespace(platform=platform), text=TEXT, table=SimpleNamespace(id=TableId("s", "t"), sensitive=())
+    )
+    rows = SimpleNamespace(texts=lambda *_: {"1;": {"id": "1"}} if in_bronze else {})
+    side: Any = SimpleNamespace(rows=rows)
     was = TableResult("shop/t", DIFFERENT, **AT, source_rows=5 + in_bronze, silver_rows=6 - in_bronze, counted=5 + in_bronze)
-    found = differing_rows.rows_of_keys(compared, Any, cut, was, HashedSides(source, ours))
+    found = comparison.rows_of_keys(compared, Any, side, was, comparison.HashedSides(source, ours))
     assert (found.verdict, found.reason, found.silver_rows) == (EQUAL, "", 5 + in_bronze)
 
 

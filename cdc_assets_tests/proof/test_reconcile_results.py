@@ -16,10 +16,9 @@ from cdc_assets.cli.verbs.reconcile import _share
 from cdc_assets.clients.delta_log import SilverState
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.check_results import of_reconciliation
-from cdc_assets.proof import compared_slices
-from cdc_assets.proof import comparison_at_cut as exact
+from cdc_assets.proof import compared_slices, comparison, source_sides
 from cdc_assets.proof.compared_slices import MOST_OPEN, advance_cursors, share_at, with_earlier
-from cdc_assets.proof.comparison_at_cut import ComparisonScope
+from cdc_assets.proof.compared_table import ComparisonRequest
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, RowDifference, TableResult, Veil
 from cdc_assets.registry.durable_file import read_json, replace_json
 from cdc_assets.registry.source_declaration import Source
@@ -209,12 +208,12 @@ def test_a_key_that_is_another_than_its_range_is_not_compared(monkeypatch: pytes
             return row_text.slice_sql(part)
 
     database = SimpleNamespace(tables=lambda ids: dict.fromkeys(ids, object()))
-    monkeypatch.setattr(exact, "silver_state", lambda _: None)
-    monkeypatch.setattr(exact, "bronze_committed", lambda _: None)
-    monkeypatch.setattr(exact, "open_cut", lambda *_, **__: nullcontext(Cut()))
-    monkeypatch.setattr(exact.differing_rows, "existing", lambda *_: (SilverState(None, 0, 0), None))
-    monkeypatch.setattr(exact.differing_rows, "row_text", lambda *_: text)
+    monkeypatch.setattr(comparison, "silver_state", lambda _: None)
+    monkeypatch.setattr(comparison, "bronze_committed", lambda _: None)
+    monkeypatch.setattr(source_sides, "open_cut", lambda *_, **__: nullcontext(Cut()))
+    monkeypatch.setattr(comparison, "existing", lambda *_: (SilverState(None, 0, 0), None))
+    monkeypatch.setattr(comparison, "row_text", lambda *_: text)
     platform: Any = SimpleNamespace(lake="lake", database=lambda _: database)
-    told = exact.compare(Chain(platform, source), source.tables, ComparisonScope({"t": numbers(None, 9)}))["t"]
+    told = source_sides.compare_rows(Chain(platform, source), source.tables, ComparisonRequest({"t": numbers(None, 9)}))["t"]
     assert told.verdict == NOT_COMPARED
     assert told.reason == "the key is number now, and was id: run it again"

@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
@@ -26,9 +26,7 @@ from cdc_assets.cli.verb_frame import verb
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof import history_proof
-from cdc_assets.proof.compared_slices import Share
-from cdc_assets.proof.comparison_at_cut import ComparisonMethod, ComparisonScope, can_reconcile
-from cdc_assets.proof.comparison_choice import compare_rows
+from cdc_assets.proof.compared_table import ComparisonRequest, Share
 from cdc_assets.proof.comparison_result import (
     DIFFERENT,
     EQUAL,
@@ -40,6 +38,7 @@ from cdc_assets.proof.comparison_result import (
     not_compared,
 )
 from cdc_assets.proof.healing import heal
+from cdc_assets.proof.source_sides import can_reconcile, compare_rows
 from cdc_assets.registry import names
 from cdc_assets.registry.display_text import visible
 from cdc_assets.registry.errors import ON_PURPOSE
@@ -99,16 +98,6 @@ _HEAL_POLL_SECONDS = 3.0
 _HEAL_AT_MOST = 3
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What one call of the command compares of each source, and whether it heals; `timeout` in seconds."""
-
-    share: tuple[int, int]
-    timeout: float
-    method: ComparisonMethod
-    heal: bool
-
-
 @verb(failure=2, lake=True)
 def reconcile(
     platform: Platform,
@@ -137,10 +126,14 @@ def reconcile(
     Exit code: 0 everything is equal, 1 something differs, 2 something could not be compared (and why).
     """
     picked = _selection(chosen or [])
-    choice = _Asked(_share(share), timeout, ComparisonMethod(two_step, standby, view), mend and not dry_run)
-    _check_method(choice, [source for source, _ in picked])
+    request, part = ComparisonRequest({}, timeout, two_step, standby, view), _share(share)
+    heals = mend and not dry_run
+    _check_method(request, [source for source, _ in picked], heals=heals)
     tell_experimental(source for source, _ in picked)
-    results = [result for source, tables in picked for result in _prove_source(Chain(platform, source), tables, choice)]
+    results = []
+    for source, tables in picked:
+        asked = replace(request, slices=dict.fromkeys(map(names.table_name, tables), part))
+        results += _prove_source(Chain(platform, source), tables, asked, part, heals=heals)
     if is_data(output):
         print_document([r.to_json() for r in results], output)
     else:
@@ -150,31 +143,32 @@ def reconcile(
     raise typer.Exit(1 if DIFFERENT in verdicts else 0 if verdicts <= {EQUAL} else 2)
 
 
-def _check_method(asked: _Asked, sources: Sequence[BaseSource]) -> None:
-    if asked.method.view and asked.heal:
+def _check_method(request: ComparisonRequest, sources: Sequence[BaseSource], *, heals: bool) -> None:
+    if request.view and heals:
         raise typer.BadParameter("--heal mends silver: give it without --view")
     for source in sources:
-        if asked.method.standby and source.asked is None:
+        if request.standby and source.asked is None:
             raise typer.BadParameter(f"source {source.name}: only a PostgreSQL source has a standby here")
 
 
-def _prove_source(chain: Chain[BaseSource], tables: list[Table], asked: _Asked) -> list[TableResult]:
-    compare = partial(_compare_source, chain, asked=asked)
+def _prove_source(
+    chain: Chain[BaseSource], tables: list[Table], request: ComparisonRequest, part: Share, *, heals: bool
+) -> list[TableResult]:
+    compare = partial(_compare_source, chain, request=request)
     results = compare(tables)
-    if asked.heal:
-        results |= _heal_and_compare(chain, tables, results, asked.timeout, compare)
-    if asked.method.view:
+    if heals:
+        results |= _heal_and_compare(chain, tables, results, request.timeout, compare)
+    if request.view:
         # A history has no view.
         return [results[name] for name in map(names.table_name, tables)]
-    proven = prove_histories(chain, tables, part=asked.share, timeout=asked.timeout, mend=asked.heal)
+    proven = prove_histories(chain, tables, part=part, timeout=request.timeout, mend=heals)
     return [replace(results[name], history=proven.get(name)) for name in map(names.table_name, tables)]
 
 
-def _compare_source(chain: Chain[BaseSource], tables: Sequence[Table], *, asked: _Asked) -> dict[str, TableResult]:
+def _compare_source(chain: Chain[BaseSource], tables: Sequence[Table], *, request: ComparisonRequest) -> dict[str, TableResult]:
     # What stands before a whole source is the result of each of its tables: the other sources are compared.
-    slices = dict.fromkeys([names.table_name(t) for t in tables], asked.share)
     try:
-        return compare_rows(chain, tables, ComparisonScope(slices, asked.timeout, asked.method))
+        return compare_rows(chain, tables, request)
     except ON_PURPOSE as error:
         return {names.table_name(table): not_compared(chain.source, table, str(error)) for table in tables}
 

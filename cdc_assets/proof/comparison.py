@@ -1,0 +1,598 @@
+"""Compares tables of one source with silver while both move: one method for every kind, at one position where it has one.
+
+1. Silver's version and what bronze has committed are read: all of it was delivered before the source is read.
+2. Each table's rows and hashes are summed by bucket at the source, of one range of keys or of all.
+3. What was committed by then is carried into the lake (SourceSide.carry): at a cut meanwhile, else afterwards.
+4. The lake is brought there (spark.proof.table_at_cut) and summed the same way. Small tables are summed together.
+5. Buckets that differ are drilled down to keys, and the rows of both sides are read.
+6. At a cut a key is judged once: it is folded again from all of bronze, which says where the damage is. Elsewhere it is read
+   again, round by round, until what differs is stable.
+
+    cleared      the lake's row L is the source's row before (S1) or after (S2)
+    different    S1 = S2, L is another row, and the next round finds the very same: what was committed before S1 is in L, so a
+                 change on its way would have arrived
+    in flight    everything else, until the rounds are over: neither equal nor different can be said
+
+Two steps are not as strong as a cut: no moment is named at which all rows were equal, and a row that changes to and fro between
+the reads, twice in the same way, would be taken for one that is different.
+
+Of two ranges of keys (spark.proof.key_order) rows are compared one by one, without buckets.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cdc_assets.capture.log_position import LogPosition
+from cdc_assets.chain.quarantine import quarantine_records
+from cdc_assets.clients.delta_log import SilverState, bronze_committed, silver_state
+from cdc_assets.clients.source_chain import Chain
+from cdc_assets.proof import compared_slices
+from cdc_assets.proof.compared_table import (
+    CUT,
+    TWO_STEP,
+    WHOLE,
+    ComparedTable,
+    ComparisonRequest,
+    LakeRead,
+    SourceSide,
+    Way,
+    comparison_task,
+    existing,
+    is_small,
+    lake_read,
+    row_text,
+)
+from cdc_assets.proof.comparison_result import (
+    DIFFERENT,
+    EQUAL,
+    NOT_COMPARED,
+    RowDifference,
+    TableResult,
+    Veil,
+    not_compared,
+    place_of_damage,
+    with_causes,
+)
+from cdc_assets.registry import names
+from cdc_assets.registry.errors import ON_PURPOSE, CdcAssetsError, DatabaseError, SparkRunError
+from cdc_assets.registry.table_declaration import Table
+from spark.errors import quantity
+from spark.table.commit_metadata import Committed
+from spark.values.sql_dialects import BUCKETS
+
+if TYPE_CHECKING:
+    from spark.proof.bucket_sums import Digest, KeyHashes, Suspect, Task, Texts
+    from spark.proof.key_order import TwoRanges
+    from spark.proof.row_text import Slice
+
+# Rows are written by spark's rules here as well: they tell of a key that has become another since its range was chosen.
+_AT_ONCE = 3
+_TOGETHER = 12
+"""Tables of one query. Of 72 tables on two cores 1, 12 and 36 took 14.6, 10.8 and 18.4 s (ADR 100)."""
+# Key and hash of half a million rows take about 100 MB here.
+MAX_ROWS = 500_000
+MAX_SHOWN = 1000
+MAX_SUSPECTS = 5000
+ROUNDS = 8
+_PAUSE_SECONDS = 1.0
+LakeSum = tuple["Task", "Digest", float]
+
+
+@dataclass(frozen=True)
+class HashedSides:
+    """Rows (key and hash) of the source and of the lake."""
+
+    source: KeyHashes
+    lake: KeyHashes
+
+    @property
+    def differing_keys(self) -> list[str]:
+        """The keys (texts) whose rows are not the same on both sides, in order."""
+        return sorted({key for key, _ in (*(self.source - self.lake), *(self.lake - self.source))})
+
+
+@dataclass
+class Suspects:
+    """The keys that are neither cleared nor confirmed yet, and what the last round found of them."""
+
+    pending: set[str]
+    last: dict[str, object] = field(default_factory=dict)
+    confirmed: dict[str, tuple[Texts | None, Suspect]] = field(default_factory=dict)
+
+    def judge(
+        self,
+        before: Mapping[str, Texts],
+        lake: Mapping[str, Suspect],
+        after: Mapping[str, Texts],
+        unknown: Collection[str] = (),
+    ) -> None:
+        """One round: S1, L, S2. Of `unknown` keys the source's side cannot tell whether they have a row: they stay."""
+        for key in sorted(self.pending - {*unknown}):
+            first, suspect, second = before.get(key), lake[key], after.get(key)
+            if suspect.copies <= 1 and suspect.silver in (first, second):
+                self.pending.discard(key)
+                continue
+            same = (first, suspect.silver, suspect.copies) if first == second else None
+            if same is not None and self.last.get(key) == same:
+                self.pending.discard(key)
+                self.confirmed[key] = (first, suspect)
+            self.last[key] = same
+
+
+@dataclass(eq=False)
+class _Work:
+    """One table on its way through the steps.
+
+    `source` are the sums of its buckets, `in_range` the rows of its range. `lake` waits for silver's sums, their task and the
+    seconds that they took. `result` is what is known so far, `suspects` what is still to be judged, by the source's rows `before`
+    and after.
+    """
+
+    compared: ComparedTable
+    state: SilverState
+    committed: Committed
+    part: Slice | TwoRanges
+    source: Digest = field(default_factory=dict)
+    in_range: KeyHashes = field(default_factory=Counter)
+    lake: Callable[[], LakeSum] | None = None
+    result: TableResult | None = None
+    suspects: Suspects = field(default_factory=lambda: Suspects(set()))
+    before: Mapping[str, Texts] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether its sums are taken with those of others."""
+        return not self.compared.view and is_small(self.state)
+
+    @property
+    def in_two_ranges(self) -> bool:
+        """Whether rows are compared one by one, without sums."""
+        from spark.proof.key_order import TwoRanges
+
+        return isinstance(self.part, TwoRanges)
+
+    def is_by_key(self, side: SourceSide) -> bool:
+        """The same, also where the source's side does not tell of every key. After its sums."""
+        return self.in_two_ranges or side.key_filter(self.compared.table.id) is not None
+
+
+def compare_by(chain: Chain[Any], way: Way, request: ComparisonRequest) -> dict[str, TableResult]:
+    """By short table name. What stands in the way of comparing is a result as well, never an exception."""
+    try:
+        # What the lake holds before the snapshot was committed before it.
+        reads = _lake_reads(chain, way.tables) if way.method == CUT else None
+        with way.open() as side:
+            results = _Comparison(chain, side, request).compare(reads or _lake_reads(chain, way.tables))
+            return with_causes(chain, side.catalogue, results)
+    except ON_PURPOSE as error:
+        return {names.table_name(t): not_compared(chain.source, t, str(error), method=way.method) for t in way.tables}
+
+
+def _lake_reads(chain: Chain[Any], tables: Sequence[Table]) -> list[tuple[Table, LakeRead]]:
+    states = [silver_state(chain.silver_path(table)) for table in tables]
+    committed = bronze_committed(chain.bronze_path)
+    return [(table, (state, committed)) for table, state in zip(tables, states, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """Where the lake has to be, and how long its records took there."""
+
+    position: LogPosition
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Tables of one source, and its rows as one side shows them."""
+
+    chain: Chain[Any]
+    side: SourceSide
+    request: ComparisonRequest
+
+    @property
+    def method(self) -> str:
+        """As results tell it."""
+        return TWO_STEP if self.side.cut is None else CUT
+
+    def compare(self, tables: Sequence[tuple[Table, LakeRead]]) -> dict[str, TableResult]:
+        """By short table name. The database and Spark have no need of each other's sums: at a cut they are taken beside each
+        other. Rows that are read again are those of one connection, by one thread at a time."""
+        results: dict[str, TableResult] = {}
+        works: list[_Work] = []
+        workers = 1 if self.side.cut is None else _AT_ONCE
+        with ThreadPoolExecutor(1) as carrying, ThreadPoolExecutor(workers) as pool:
+            carried: Future[_Carried] | None = None
+            for table, read in tables:
+                try:
+                    work = self._prepare(table, read)
+                    if self.side.cut is not None:
+                        carried = carried or carrying.submit(self._carry)
+                        if not (work.in_two_ranges or work.is_small):
+                            work.lake = pool.submit(self._sum_alone, work, carried).result
+                    self._sum_source(work)
+                    works.append(work)
+                except ON_PURPOSE as error:
+                    results[names.table_name(table)] = self._why_not(table, error)
+            if works:
+                there = (carried or carrying.submit(self._carry)).result()
+                self._sum_rest(pool, works, there)
+                # Behind all sums in the pool: whoever waits for one waits for what has begun.
+                list(pool.map(partial(self._attempt, partial(self._look, there=there)), works))
+        self._repeat(works)
+        return results | {names.table_name(work.compared.table): self._result(work) for work in works}
+
+    def _attempt(self, step: Callable[[_Work], None], work: _Work) -> None:
+        """A step of one table; what stands in its way is its result."""
+        try:
+            step(work)
+        except ON_PURPOSE as error:
+            work.suspects = Suspects(set())
+            work.result = self._why_not(work.compared.table, error)
+
+    def _why_not(self, table: Table, error: Exception) -> TableResult:
+        return not_compared(self.chain.source, table, str(error), method=self.method)
+
+    def _carry(self) -> _Carried:
+        started = time.monotonic()
+        return _Carried(self.side.carry(), time.monotonic() - started)
+
+    def _prepare(self, table: Table, read: LakeRead) -> _Work:
+        catalogued = self.side.catalogue.get(table.id)
+        if catalogued is None:
+            raise DatabaseError(f"the source has no table {table.name}, or the role may not see it")
+        state, committed = existing(self.chain.source, table, read)
+        text = row_text(self.chain, table, catalogued, self.side.unwritten(catalogued))
+        part = self.request.slices.get(names.table_name(table), WHOLE)
+        work = _Work(ComparedTable(self.chain, table, text, self.request.view), state, committed, part)
+        if self.side.cut is None and not text.keys:
+            raise DatabaseError(f"{table.name} has no key that can be compared: the two-step method reads keys again")
+        if self.side.cut is None and work.in_two_ranges:
+            work.part = WHOLE
+        return work
+
+    def _sum_source(self, work: _Work) -> None:
+        from spark.proof.key_order import TwoRanges
+
+        started, (table, text) = time.monotonic(), (work.compared.table.id, work.compared.text)
+        if isinstance(work.part, TwoRanges):
+            assert self.side.cut is not None
+            work.in_range = self.side.cut.in_range(table, text, work.part.source)
+        else:
+            work.source = self.side.rows.digest(table, text, work.part)
+        work.seconds["source"] = round(time.monotonic() - started, 3)
+
+    def _task(self, work: _Work, position: LogPosition) -> Task:
+        from spark.proof.key_order import TwoRanges
+
+        part = WHOLE if isinstance(work.part, TwoRanges) else work.part
+        return comparison_task(work.compared, (work.state, work.committed), position, self.side.sees, part)
+
+    def _sum_alone(self, work: _Work, carried: Future[_Carried]) -> LakeSum:
+        """By a query of its own, as soon as the position is in the lake; its task, and the seconds that it took."""
+        return _sum_task(work, self._task(work, carried.result().position))
+
+    def _sum_rest(self, pool: Executor, works: Sequence[_Work], there: _Carried) -> None:
+        """Begin to take the lake's sums that are not taken yet: small tables many at a time; those with news alone.
+
+        A query costs Spark 0.3 to 0.7 CPU seconds whatever it reads, and of a hundred small tables hardly one has news.
+        """
+        quiet: list[tuple[_Work, Task]] = []
+        for work in works:
+            work.seconds["carry"] = round(there.seconds, 3)
+            if work.lake is not None:
+                continue
+            try:
+                task = self._task(work, there.position)
+            except ON_PURPOSE as error:
+                # Whoever asks for its sums is told why there are none.
+                refused: Future[LakeSum] = Future()
+                refused.set_exception(error)
+                work.lake = refused.result
+                continue
+            if work.is_by_key(self.side):
+                work.lake = partial(_no_sums, task)
+            elif not work.is_small or task.base.has_news(task.spec.table):
+                work.lake = pool.submit(_sum_task, work, task).result
+            else:
+                quiet.append((work, task))
+        for begin in range(0, len(quiet), _TOGETHER):
+            group = quiet[begin : begin + _TOGETHER]
+            sums = pool.submit(_sum_together, group)
+            for number, (work, task) in enumerate(group):
+                work.lake = partial(_take_one, sums, number, work, task)
+
+    def _look(self, work: _Work, there: _Carried) -> None:
+        """What both sides' sums say, and of what differs the keys: judged at once at a cut, else suspects."""
+        assert work.lake is not None
+        cut, started = self.side.cut, time.monotonic()
+        task, ours, seconds = work.lake()
+        work.seconds["lake"] = round(seconds, 3)
+        differing = sorted(b for b in {*ours, *work.source} if ours.get(b) != work.source.get(b))
+        result = replace(self._first_result(work, there.position, ours), buckets_differing=len(differing))
+        if cut is None:
+            work.result = self._find_suspects(work, task, result, differing)
+        elif work.in_two_ranges:
+            work.result = self._look_at_ranges(work, task, result)
+        else:
+            # A bucket that a statement loses on one side is lost on neither by another.
+            result = replace(result, counted=cut.count(work.compared.table.id, work.compared.text, task.part))
+            work.result = self._drill_down(work, task, result, differing) if differing else replace(result, verdict=EQUAL)
+        if differing or work.in_two_ranges:
+            work.seconds["drill"] = round(time.monotonic() - started - seconds, 3)
+
+    def _first_result(self, work: _Work, position: LogPosition, ours: Digest) -> TableResult:
+        """What the sums say of the table; nobody has judged yet."""
+        cut, compared = self.side.cut, work.compared
+        return TableResult(
+            compared.name,
+            DIFFERENT,
+            lsn=position.lsn if cut is None else cut.lsn,
+            snapshot="" if cut is None else cut.text,
+            silver_version=None if cut is None else work.state.version,
+            source_rows=sum(rows for rows, _ in work.source.values()),
+            silver_rows=sum(rows for rows, _ in ours.values()),
+            set_aside=rows_in_doubt(compared),
+            buckets=len({*ours, *work.source}),
+            share=_slice_text(work.part),
+            not_compared={**compared.text.not_compared, **_unread_records(self.side.unread(compared.table.id))},
+            method=self.method,
+        )
+
+    def _look_at_ranges(self, work: _Work, task: Task, result: TableResult) -> TableResult:
+        """Rows of the source's range, one by one; of silver's range the keys that the source has not."""
+        from spark.proof.key_order import TwoRanges
+
+        compared, cut = work.compared, self.side.cut
+        assert cut is not None
+        assert isinstance(work.part, TwoRanges)
+        there = compared_slices.OwnOrderTable(cut, compared.table.id, compared.text)
+        sessions = self.chain.platform.spark()
+        ours = compared_slices.silver_at_cut(sessions, task, there, work.part, work.in_range)
+        rows, looked_up = work.in_range.total(), ours.looked_up
+        result = replace(result, source_rows=rows, silver_rows=ours.compared, looked_up=looked_up)
+        if ours.rows == work.in_range:
+            return replace(result, verdict=EQUAL)
+        return rows_of_keys(compared, task, self.side, result, HashedSides(work.in_range, ours.rows))
+
+    def _drill_down(self, work: _Work, task: Task, result: TableResult, differing: Sequence[int]) -> TableResult:
+        """The result with its differing keys; equal after all where every suspect was only a matter of the cut."""
+        table, text = work.compared.table, work.compared.text
+        per_bucket = max(1, max(result.source_rows or 0, result.silver_rows or 0) // max(1, result.buckets))
+        looked_at = differing[: max(1, MAX_ROWS // per_bucket)]
+        sides = self._sides(work, task, looked_at)
+        settled = len(looked_at) == len(differing)
+        if not text.keys:
+            return _with_differences(result, _whole_rows(sides), Veil(table.sensitive), tuple(text.forms), settled=settled)
+        return rows_of_keys(work.compared, task, self.side, result, sides, settled=settled)
+
+    def _sides(self, work: _Work, task: Task, buckets: Sequence[int]) -> HashedSides:
+        from spark.proof import bucket_sums
+
+        source = self.side.rows.key_hashes(work.compared.table.id, work.compared.text, buckets, task.part)
+        lake = self.chain.platform.spark().compare(lambda session, asked: bucket_sums.key_hashes(session, asked, buckets), task)
+        return HashedSides(source, lake)
+
+    def _find_suspects(self, work: _Work, task: Task, result: TableResult, differing: Sequence[int]) -> TableResult:
+        """Keys of buckets that differ, read later than the sums: under load most of them have merely changed in between."""
+        key_filter = self.side.key_filter(work.compared.table.id)
+        if key_filter is not None:
+            _few_enough(work)
+            result, differing = replace(result, buckets=0, buckets_differing=0), range(BUCKETS)
+        if not differing:
+            return replace(result, verdict=EQUAL)
+        sides = self._sides(work, task, differing)
+        left = 0
+        if key_filter is not None:
+            told = Counter({row: copies for row, copies in sides.lake.items() if key_filter(row[0])})
+            left, sides = sides.lake.total() - told.total(), replace(sides, lake=told)
+        keys = sides.differing_keys
+        if len(keys) > MAX_SUSPECTS:
+            raise DatabaseError(
+                f"{quantity(len(keys), 'key')} differ at first sight, more than {MAX_SUSPECTS}: is silver far behind?"
+            )
+        work.suspects = Suspects(set(keys))
+        # Buckets that differ were read again: the rows are those that were compared.
+        alike = sum(count for bucket, (count, _) in work.source.items() if bucket not in {*differing})
+        unknown = {quantity(left, "row"): "the source's side does not tell of them (any more)"} if left else {}
+        return replace(
+            result,
+            verdict=NOT_COMPARED if keys else EQUAL,
+            source_rows=alike + sides.source.total(),
+            silver_rows=alike + sides.lake.total(),
+            not_compared={**result.not_compared, **unknown},
+            suspects=len(keys),
+        )
+
+    def _repeat(self, works: Sequence[_Work]) -> None:
+        """Suspects of all tables, read again until each is cleared or confirmed, or the rounds are over."""
+        for number in range(ROUNDS):
+            pending = [work for work in works if work.suspects.pending]
+            if not pending:
+                return
+            time.sleep(_PAUSE_SECONDS if number else 0)
+            started = time.monotonic()
+            for work in pending:
+                self._attempt(self._read_before, work)
+            try:
+                position = self.side.carry()
+            except ON_PURPOSE as error:
+                for work in pending:
+                    work.suspects, work.result = Suspects(set()), self._why_not(work.compared.table, error)
+                return
+            for work in pending:
+                if work.suspects.pending:
+                    self._attempt(partial(self._judge, position=position), work)
+                work.seconds["rounds"] = round(work.seconds.get("rounds", 0.0) + time.monotonic() - started, 3)
+
+    def _read_before(self, work: _Work) -> None:
+        table = work.compared.table
+        work.before = self.side.rows.texts(table.id, work.compared.text, sorted(work.suspects.pending))
+        work.state, work.committed = existing(self.chain.source, table, lake_read(self.chain, table))
+
+    def _judge(self, work: _Work, position: LogPosition) -> None:
+        """One round of one table: the lake with everything that had been committed before its rows were read, and these again."""
+        from spark.proof import bucket_sums
+
+        table, text, keys = work.compared.table, work.compared.text, sorted(work.suspects.pending)
+        task = self._task(work, position)
+        lake = self.chain.platform.spark().compare(lambda session, asked: bucket_sums.suspects(session, asked, keys), task)
+        after = self.side.rows.texts(table.id, text, keys)
+        key_filter = self.side.key_filter(table.id)
+        unknown = [key for key in keys if key_filter is not None and not key_filter(key)]
+        work.suspects.judge(work.before, lake, after, unknown)
+        assert work.result is not None
+        work.result = replace(work.result, lsn=position.lsn)
+
+    def _result(self, work: _Work) -> TableResult:
+        """With what became of its suspects."""
+        assert work.result is not None
+        result = replace(work.result, seconds=dict(work.seconds))
+        if not result.suspects:
+            return result
+        table, pending, confirmed = work.compared.table, work.suspects.pending, work.suspects.confirmed
+        veil = Veil(table.sensitive)
+        judged = [_difference(key, row, suspect, suspect.silver, suspect.copies) for key, (row, suspect) in confirmed.items()]
+        return replace(
+            result,
+            verdict=DIFFERENT if confirmed else NOT_COMPARED if pending else EQUAL,
+            reason=f"{quantity(len(pending), 'key')} in flight in every round" if pending else "",
+            set_aside=rows_in_doubt(work.compared),
+            in_flight=len(pending),
+            differences=tuple(veil.over(difference, work.compared.text.keys) for difference in judged),
+            keys_differing=len(judged),
+        )
+
+
+def rows_in_doubt(compared: ComparedTable) -> int:
+    """Open records in quarantine of which no later event says the row."""
+    records = quarantine_records(compared.chain.platform.lake, compared.chain.source, compared.table)
+    return sum(record.facts["superseded_by"] is None for record in records)
+
+
+def _slice_text(part: Slice | TwoRanges) -> str:
+    from spark.proof.row_text import slice_text
+
+    return slice_text(part)
+
+
+def _unread_records(records: int) -> dict[str, str]:
+    return (
+        {quantity(records, "record"): "could not be read, so nobody knows whose they are: cdc quarantine list"} if records else {}
+    )
+
+
+def _few_enough(work: _Work) -> None:
+    parts = work.part[1] if isinstance(work.part, tuple) else 1
+    if work.state.rows // parts > MAX_ROWS:
+        raise DatabaseError(
+            f"silver has {quantity(work.state.rows, 'row', form=',')}, and the source's side tells not of all keys: more "
+            f"than {MAX_ROWS:,} would be looked at one by one; compare a share at a time (--share 1/8)"
+        )
+
+
+def _no_sums(task: Task) -> LakeSum:
+    return task, {}, 0.0
+
+
+def _sum_task(work: _Work, task: Task) -> LakeSum:
+    from spark.proof import bucket_sums
+
+    started = time.monotonic()
+    ours = work.compared.chain.platform.spark().compare(bucket_sums.digest, task)
+    return task, ours, time.monotonic() - started
+
+
+def _sum_together(group: Sequence[tuple[_Work, Task]]) -> tuple[list[Digest | None], float]:
+    from spark.proof.bucket_sums import digest_small_tables
+
+    started = time.monotonic()
+    digests = group[0][0].compared.chain.platform.spark().compare(digest_small_tables, [task for _, task in group])
+    return digests, (time.monotonic() - started) / len(group)
+
+
+def _take_one(sums: Future[tuple[list[Digest | None], float]], number: int, work: _Work, task: Task) -> LakeSum:
+    """One table's sums of those of its group; by a query of its own where the group's tells none."""
+    try:
+        digests, seconds = sums.result()
+    except SparkRunError:
+        # What one table is refused for says nothing of the others.
+        return _sum_task(work, task)
+    digest = digests[number]
+    return _sum_task(work, task) if digest is None else (task, digest, seconds)
+
+
+def rows_of_keys(
+    compared: ComparedTable, task: Task, side: SourceSide, result: TableResult, sides: HashedSides, *, settled: bool = True
+) -> TableResult:
+    """The result with the keys that differ at a cut; `settled`: these are all.
+
+    A key is different when the source's row is not the one that silver has at the cut. Where the cut hides events of the key
+    that silver had folded already, silver cannot say: bronze, folded up to the cut, speaks for it.
+    """
+    from spark.proof import bucket_sums
+
+    text, keys = compared.text, sides.differing_keys
+    shown, more = keys[:MAX_SHOWN], max(0, len(keys) - MAX_SHOWN)
+    answers: Mapping[str, Suspect] = {}
+    rows: Mapping[str, Texts] = {}
+    if shown:
+        spark = compared.chain.platform.spark()
+        answers = spark.compare(lambda session, asked: bucket_sums.suspects(session, asked, shown), task)
+        rows = side.rows.texts(compared.table.id, text, shown)
+    hashes, copies = dict([*sides.source]), Counter(key for key, _ in sides.lake.elements())
+    judged = {key: _judge_at_cut(key, hashes.get(key), rows.get(key), answers[key], copies[key]) for key in shown}
+    differences = [difference for difference in judged.values() if difference is not None]
+    # Of a key that was only a matter of the cut bronze speaks: whether it has a row. Of two ranges the source's keys are counted.
+    cleared = [k for k, difference in judged.items() if difference is None and (k in hashes or result.looked_up is None)]
+    moved = sum((answers[key].bronze_hash is not None) - copies[key] for key in cleared)
+    result = replace(result, silver_rows=(result.silver_rows or 0) + moved)
+    return _with_differences(
+        result, differences, Veil(compared.table.sensitive), text.keys, settled=settled and not more, more=more
+    )
+
+
+def _judge_at_cut(key: str, wanted: int | None, row: Texts | None, suspect: Suspect, copies: int) -> RowDifference | None:
+    if wanted is not None and row is None:
+        raise CdcAssetsError("the source's table was rewritten or truncated during the comparison; run it again")
+    if suspect.hides and suspect.bronze_hash == wanted:
+        return None
+    silver = suspect.bronze if suspect.hides else suspect.silver
+    return _difference(key, row, suspect, silver, copies, in_bronze=suspect.bronze_hash == wanted)
+
+
+def _difference(
+    key: str, row: Texts | None, suspect: Suspect, silver: Texts | None, copies: int, *, in_bronze: bool | None = None
+) -> RowDifference:
+    """`in_bronze`: whether bronze has the source's row, where its hash says so; else by its texts."""
+    kind = "missing" if silver is None else "phantom" if row is None else "twice" if copies > 1 else "differs"
+    found_in_bronze = suspect.bronze == row if in_bronze is None else in_bronze
+    where = place_of_damage(in_bronze=found_in_bronze, set_aside=suspect.set_aside)
+    return RowDifference(key, kind, row, silver, where, max(1, copies))
+
+
+def _whole_rows(sides: HashedSides) -> list[RowDifference]:
+    """Rows without a key: how many copies one side has more of."""
+    more_of = {"missing": sides.source - sides.lake, "phantom": sides.lake - sides.source}
+    return [
+        RowDifference(text, kind, None, None, "not told without a key", copies)
+        for kind, more in more_of.items()
+        for (text, _), copies in more.items()
+    ]
+
+
+def _with_differences(
+    result: TableResult, differences: Sequence[RowDifference], veil: Veil, keys: tuple[str, ...], *, settled: bool, more: int = 0
+) -> TableResult:
+    if not differences and settled:
+        return replace(result, verdict=EQUAL, buckets_differing=0)
+    shown = tuple(veil.over(d, keys) for d in differences[:MAX_SHOWN])
+    return replace(result, differences=shown, keys_differing=len(differences) + more)
