@@ -21,9 +21,10 @@ Of two ranges of keys (spark.proof.key_order) rows are compared one by one, with
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -53,22 +54,28 @@ from cdc_assets.proof.comparison_result import (
     DIFFERENT,
     EQUAL,
     NOT_COMPARED,
-    RowDifference,
     TableResult,
     Veil,
     not_compared,
-    place_of_damage,
     with_causes,
 )
+from cdc_assets.proof.differing_keys import (
+    HashedSides,
+    Suspects,
+    difference_of,
+    rows_of_keys,
+    whole_rows,
+    with_differences,
+)
 from cdc_assets.registry import names
-from cdc_assets.registry.errors import ON_PURPOSE, CdcAssetsError, DatabaseError, SparkRunError
+from cdc_assets.registry.errors import ON_PURPOSE, DatabaseError, SparkRunError
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
 from spark.table.commit_metadata import Committed
 from spark.values.sql_dialects import BUCKETS
 
 if TYPE_CHECKING:
-    from spark.proof.bucket_sums import Digest, KeyHashes, Suspect, Task, Texts
+    from spark.proof.bucket_sums import Digest, KeyHashes, Task, Texts
     from spark.proof.key_order import TwoRanges
     from spark.proof.row_text import Slice
 
@@ -78,52 +85,10 @@ _TOGETHER = 12
 """Tables of one query. Of 72 tables on two cores 1, 12 and 36 took 14.6, 10.8 and 18.4 s (ADR 100)."""
 # Key and hash of half a million rows take about 100 MB here.
 MAX_ROWS = 500_000
-MAX_SHOWN = 1000
 MAX_SUSPECTS = 5000
 ROUNDS = 8
 _PAUSE_SECONDS = 1.0
 LakeSum = tuple["Task", "Digest", float]
-
-
-@dataclass(frozen=True)
-class HashedSides:
-    """Rows (key and hash) of the source and of the lake."""
-
-    source: KeyHashes
-    lake: KeyHashes
-
-    @property
-    def differing_keys(self) -> list[str]:
-        """The keys (texts) whose rows are not the same on both sides, in order."""
-        return sorted({key for key, _ in (*(self.source - self.lake), *(self.lake - self.source))})
-
-
-@dataclass
-class Suspects:
-    """The keys that are neither cleared nor confirmed yet, and what the last round found of them."""
-
-    pending: set[str]
-    last: dict[str, object] = field(default_factory=dict)
-    confirmed: dict[str, tuple[Texts | None, Suspect]] = field(default_factory=dict)
-
-    def judge(
-        self,
-        before: Mapping[str, Texts],
-        lake: Mapping[str, Suspect],
-        after: Mapping[str, Texts],
-        unknown: Collection[str] = (),
-    ) -> None:
-        """One round: S1, L, S2. Of `unknown` keys the source's side cannot tell whether they have a row: they stay."""
-        for key in sorted(self.pending - {*unknown}):
-            first, suspect, second = before.get(key), lake[key], after.get(key)
-            if suspect.copies <= 1 and suspect.silver in (first, second):
-                self.pending.discard(key)
-                continue
-            same = (first, suspect.silver, suspect.copies) if first == second else None
-            if same is not None and self.last.get(key) == same:
-                self.pending.discard(key)
-                self.confirmed[key] = (first, suspect)
-            self.last[key] = same
 
 
 @dataclass(eq=False)
@@ -342,6 +307,8 @@ class _Comparison:
             silver_rows=sum(rows for rows, _ in ours.values()),
             set_aside=rows_in_doubt(compared),
             buckets=len({*ours, *work.source}),
+            source_digest="" if cut is None else _digest_text(work.source),
+            silver_digest="" if cut is None else _digest_text(ours),
             share=_slice_text(work.part),
             not_compared={**compared.text.not_compared, **_unread_records(self.side.unread(compared.table.id))},
             method=self.method,
@@ -371,7 +338,7 @@ class _Comparison:
         sides = self._sides(work, task, looked_at)
         settled = len(looked_at) == len(differing)
         if not text.keys:
-            return _with_differences(result, _whole_rows(sides), Veil(table.sensitive), tuple(text.forms), settled=settled)
+            return with_differences(result, whole_rows(sides), Veil(table.sensitive), tuple(text.forms), settled=settled)
         return rows_of_keys(work.compared, task, self.side, result, sides, settled=settled)
 
     def _sides(self, work: _Work, task: Task, buckets: Sequence[int]) -> HashedSides:
@@ -460,7 +427,7 @@ class _Comparison:
             return result
         table, pending, confirmed = work.compared.table, work.suspects.pending, work.suspects.confirmed
         veil = Veil(table.sensitive)
-        judged = [_difference(key, row, suspect, suspect.silver, suspect.copies) for key, (row, suspect) in confirmed.items()]
+        judged = [difference_of(key, row, suspect, suspect.silver, suspect.copies) for key, (row, suspect) in confirmed.items()]
         return replace(
             result,
             verdict=DIFFERENT if confirmed else NOT_COMPARED if pending else EQUAL,
@@ -482,6 +449,11 @@ def _slice_text(part: Slice | TwoRanges) -> str:
     from spark.proof.row_text import slice_text
 
     return slice_text(part)
+
+
+def _digest_text(sums: Digest) -> str:
+    """One text of all sums; none where rows are compared without."""
+    return hashlib.sha256(repr(sorted(sums.items())).encode()).hexdigest()[:32] if sums else ""
 
 
 def _unread_records(records: int) -> dict[str, str]:
@@ -528,71 +500,3 @@ def _take_one(sums: Future[tuple[list[Digest | None], float]], number: int, work
         return _sum_task(work, task)
     digest = digests[number]
     return _sum_task(work, task) if digest is None else (task, digest, seconds)
-
-
-def rows_of_keys(
-    compared: ComparedTable, task: Task, side: SourceSide, result: TableResult, sides: HashedSides, *, settled: bool = True
-) -> TableResult:
-    """The result with the keys that differ at a cut; `settled`: these are all.
-
-    A key is different when the source's row is not the one that silver has at the cut. Where the cut hides events of the key
-    that silver had folded already, silver cannot say: bronze, folded up to the cut, speaks for it.
-    """
-    from spark.proof import bucket_sums
-
-    text, keys = compared.text, sides.differing_keys
-    shown, more = keys[:MAX_SHOWN], max(0, len(keys) - MAX_SHOWN)
-    answers: Mapping[str, Suspect] = {}
-    rows: Mapping[str, Texts] = {}
-    if shown:
-        spark = compared.chain.platform.spark()
-        answers = spark.compare(lambda session, asked: bucket_sums.suspects(session, asked, shown), task)
-        rows = side.rows.texts(compared.table.id, text, shown)
-    hashes, copies = dict([*sides.source]), Counter(key for key, _ in sides.lake.elements())
-    judged = {key: _judge_at_cut(key, hashes.get(key), rows.get(key), answers[key], copies[key]) for key in shown}
-    differences = [difference for difference in judged.values() if difference is not None]
-    # Of a key that was only a matter of the cut bronze speaks: whether it has a row. Of two ranges the source's keys are counted.
-    cleared = [k for k, difference in judged.items() if difference is None and (k in hashes or result.looked_up is None)]
-    moved = sum((answers[key].bronze_hash is not None) - copies[key] for key in cleared)
-    result = replace(result, silver_rows=(result.silver_rows or 0) + moved)
-    return _with_differences(
-        result, differences, Veil(compared.table.sensitive), text.keys, settled=settled and not more, more=more
-    )
-
-
-def _judge_at_cut(key: str, wanted: int | None, row: Texts | None, suspect: Suspect, copies: int) -> RowDifference | None:
-    if wanted is not None and row is None:
-        raise CdcAssetsError("the source's table was rewritten or truncated during the comparison; run it again")
-    if suspect.hides and suspect.bronze_hash == wanted:
-        return None
-    silver = suspect.bronze if suspect.hides else suspect.silver
-    return _difference(key, row, suspect, silver, copies, in_bronze=suspect.bronze_hash == wanted)
-
-
-def _difference(
-    key: str, row: Texts | None, suspect: Suspect, silver: Texts | None, copies: int, *, in_bronze: bool | None = None
-) -> RowDifference:
-    """`in_bronze`: whether bronze has the source's row, where its hash says so; else by its texts."""
-    kind = "missing" if silver is None else "phantom" if row is None else "twice" if copies > 1 else "differs"
-    found_in_bronze = suspect.bronze == row if in_bronze is None else in_bronze
-    where = place_of_damage(in_bronze=found_in_bronze, set_aside=suspect.set_aside)
-    return RowDifference(key, kind, row, silver, where, max(1, copies))
-
-
-def _whole_rows(sides: HashedSides) -> list[RowDifference]:
-    """Rows without a key: how many copies one side has more of."""
-    more_of = {"missing": sides.source - sides.lake, "phantom": sides.lake - sides.source}
-    return [
-        RowDifference(text, kind, None, None, "not told without a key", copies)
-        for kind, more in more_of.items()
-        for (text, _), copies in more.items()
-    ]
-
-
-def _with_differences(
-    result: TableResult, differences: Sequence[RowDifference], veil: Veil, keys: tuple[str, ...], *, settled: bool, more: int = 0
-) -> TableResult:
-    if not differences and settled:
-        return replace(result, verdict=EQUAL, buckets_differing=0)
-    shown = tuple(veil.over(d, keys) for d in differences[:MAX_SHOWN])
-    return replace(result, differences=shown, keys_differing=len(differences) + more)

@@ -143,6 +143,7 @@ class TableResult(ComparisonResult):
     `history` is what the proof of the table's history found, where it has one (cdc reconcile).
     `method` is `two-step` where the source tells no exact moment: `suspects` were read again, `in_flight` are those that are
     neither cleared nor confirmed.
+    `source_digest` and `silver_digest` are of the sums of all buckets, at a cut: the same text says that all rows are the same.
     `counted` are the source's rows by a statement of its own, and `set_aside` the records in quarantine that leave rows in doubt.
     `causes` are what became of a type of a column that differs (cdc_assets.capture.source_columns).
     Whichever way the rows were compared, no table is called equal against these figures (doubts_of_equality).
@@ -154,6 +155,8 @@ class TableResult(ComparisonResult):
     silver_rows: int | None = None
     counted: int | None = None
     set_aside: int = 0
+    source_digest: str = ""
+    silver_digest: str = ""
     looked_up: int | None = None
     buckets: int = 0
     buckets_differing: int = 0

@@ -32,7 +32,14 @@ from cdc_assets.proof.comparison_result import TableResult, not_compared
 from cdc_assets.proof.unsent_changes import forget_equal_tables
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.databases import Database
-from cdc_assets.registry.errors import CdcAssetsError, CutRefusedError, DatabaseError, RefusalError
+from cdc_assets.registry.errors import (
+    CdcAssetsError,
+    CutRefusedError,
+    DatabaseError,
+    MissingAddressError,
+    RefusalError,
+    ServiceError,
+)
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import expect, kind_of
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource, Source, TopicSource, UnaskedSource
@@ -54,6 +61,7 @@ def compare_rows(chain: Chain[Any], tables: Sequence[Table], request: Comparison
     """
     results: dict[str, TableResult] = {}
     try:
+        _refuse_without_connector(chain)
         for way in _ways(chain, tables, request):
             results |= compare_by(chain, way, request)
     except CdcAssetsError as error:
@@ -61,6 +69,27 @@ def compare_rows(chain: Chain[Any], tables: Sequence[Table], request: Comparison
     if not request.view:
         forget_equal_tables(chain.source, tables, results)
     return results
+
+
+def _refuse_without_connector(chain: Chain[BaseSource]) -> None:
+    """Nothing that is committed would come to the lake, however long anybody waits.
+
+    Raises:
+        RefusalError: Connect answers, and knows no connector of the source.
+    """
+    if chain.source.captured is None:
+        return
+    try:
+        connect = chain.platform.core_connect(chain.source.cluster)
+        is_there = connect.config(name := names.connector_name(chain.source)) is not None
+    except (ServiceError, MissingAddressError):
+        # Whether there is one nobody can tell: the wait for it has a limit, and says what did not come.
+        return
+    if not is_there:
+        raise RefusalError(
+            f"connector {name} does not exist at {connect.url}, so nothing of {chain.source.name} comes to the lake: "
+            "./cdc apply makes it"
+        )
 
 
 def _ways(chain: Chain[Any], tables: Sequence[Table], request: ComparisonRequest) -> Sequence[Way]:

@@ -213,7 +213,8 @@ def test_a_key_that_is_another_than_its_range_is_not_compared(monkeypatch: pytes
     monkeypatch.setattr(source_sides, "open_cut", lambda *_, **__: nullcontext(Cut()))
     monkeypatch.setattr(comparison, "existing", lambda *_: (SilverState(None, 0, 0), None))
     monkeypatch.setattr(comparison, "row_text", lambda *_: text)
-    platform: Any = SimpleNamespace(lake="lake", database=lambda _: database)
+    connect = SimpleNamespace(config=lambda _: {})
+    platform: Any = SimpleNamespace(lake="lake", database=lambda _: database, core_connect=lambda _: connect)
     told = source_sides.compare_rows(Chain(platform, source), source.tables, ComparisonRequest({"t": numbers(None, 9)}))["t"]
     assert told.verdict == NOT_COMPARED
     assert told.reason == "the key is number now, and was id: run it again"

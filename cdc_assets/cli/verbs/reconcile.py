@@ -6,12 +6,15 @@ A difference is exit code 1; with --heal it is put right. What could not be comp
 from __future__ import annotations
 
 import itertools
+import shlex
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,6 +30,7 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof import history_proof
 from cdc_assets.proof.compared_table import ComparisonRequest, Share
+from cdc_assets.proof.comparison_report import ReportHead, write_report
 from cdc_assets.proof.comparison_result import (
     DIFFERENT,
     EQUAL,
@@ -39,7 +43,7 @@ from cdc_assets.proof.comparison_result import (
 )
 from cdc_assets.proof.healing import heal
 from cdc_assets.proof.source_sides import can_reconcile, compare_rows
-from cdc_assets.registry import names
+from cdc_assets.registry import names, settings
 from cdc_assets.registry.display_text import visible
 from cdc_assets.registry.errors import ON_PURPOSE
 from cdc_assets.registry.source_declaration import BaseSource
@@ -118,6 +122,9 @@ def reconcile(
         bool, typer.Option("--view", help="Compare the view of now instead: silver and what bronze holds beyond it.")
     ] = False,
     timeout: Annotated[float, typer.Option(help="Seconds that the chain may take to carry the cut into the lake.")] = 300.0,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write what was found into one file that can be handed on.")
+    ] = None,
     output: Output = Format.text,
 ) -> None:
     """Compare every row of silver with the source at one cut of its log; both may move meanwhile.
@@ -125,15 +132,11 @@ def reconcile(
     Histories are proven as well: against silver, by their intervals, and folded again from all of bronze.
     Exit code: 0 everything is equal, 1 something differs, 2 something could not be compared (and why).
     """
-    picked = _selection(chosen or [])
-    request, part = ComparisonRequest({}, timeout, two_step, standby, view), _share(share)
-    heals = mend and not dry_run
-    _check_method(request, [source for source, _ in picked], heals=heals)
-    tell_experimental(source for source, _ in picked)
-    results = []
-    for source, tables in picked:
-        asked = replace(request, slices=dict.fromkeys(map(names.table_name, tables), part))
-        results += _prove_source(Chain(platform, source), tables, asked, part, heals=heals)
+    picked, began = _selection(chosen or []), datetime.now(timezone.utc)
+    request = ComparisonRequest(dict.fromkeys(_names(picked), _share(share)), timeout, two_step, standby, view)
+    results = _prove(platform, picked, request, _share(share), heals=mend and not dry_run)
+    if report is not None:
+        _report(report, began, results)
     if is_data(output):
         print_document([r.to_json() for r in results], output)
     else:
@@ -141,6 +144,31 @@ def reconcile(
     verdicts = {r.verdict for r in results} | {r.history.verdict for r in results if r.history is not None}
     # Whatever is none of the two is not equal either.
     raise typer.Exit(1 if DIFFERENT in verdicts else 0 if verdicts <= {EQUAL} else 2)
+
+
+Picked = Sequence[tuple[BaseSource, list[Table]]]
+
+
+def _names(picked: Picked) -> list[str]:
+    return [names.table_name(table) for _, tables in picked for table in tables]
+
+
+def _prove(platform: Platform, picked: Picked, request: ComparisonRequest, part: Share, *, heals: bool) -> list[TableResult]:
+    _check_method(request, [source for source, _ in picked], heals=heals)
+    tell_experimental(source for source, _ in picked)
+    proven = (_prove_source(Chain(platform, source), tables, request, part, heals=heals) for source, tables in picked)
+    return [result for results in proven for result in results]
+
+
+def _report(path: Path, began: datetime, results: Sequence[TableResult]) -> None:
+    from cdc_assets.cli.cdc_command import software_version
+
+    head = ReportHead(began, settings.caller(), shlex.join(("cdc", *sys.argv[1:])), software_version())
+    try:
+        digest = write_report(path, head, results)
+    except OSError as error:
+        raise typer.BadParameter(f"--report {path}: {error.strerror}") from error
+    print(f"{path}: SHA-256 of its facts {digest}", file=sys.stderr)
 
 
 def _check_method(request: ComparisonRequest, sources: Sequence[BaseSource], *, heals: bool) -> None:
