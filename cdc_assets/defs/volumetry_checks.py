@@ -50,7 +50,7 @@ from cdc_assets.proof import compared_slices, history_proof
 from cdc_assets.proof.chain_verdicts import AT_KEY, PART_KEY, POSITION_KEY, RowsCompared, of_metadata
 from cdc_assets.proof.compared_slices import share_at
 from cdc_assets.proof.compared_table import ComparisonRequest, Share
-from cdc_assets.proof.comparison_result import DIFFERENT, NOT_COMPARED, HistoryDifference, HistoryResult, TableResult
+from cdc_assets.proof.comparison_result import DIFFERENT, INCONCLUSIVE, HistoryDifference, HistoryResult, TableResult
 from cdc_assets.proof.source_sides import compare_rows
 from cdc_assets.proof.volumetry import measure_transport
 from cdc_assets.registry import names, settings
@@ -139,7 +139,7 @@ def rows_result(
     declared = source.reconciliation_of(table)
     severity = dg.AssetCheckSeverity.ERROR
     passed, sentence, metadata = check_results.of_reconciliation(result, values=declared.show == "values")
-    if result.verdict == NOT_COMPARED:
+    if result.verdict == INCONCLUSIVE:
         is_asked = source.asked is not None or source.reconciliation.every is not None
         now = datetime.now(timezone.utc)
         stand = standstill(instance, key, now, declared.red_after, is_asked=is_asked)
@@ -215,7 +215,7 @@ def of_history(result: HistoryResult) -> Evidence:
         **({} if result.version is None else {"cdc/history_delta_version": result.version}),
         **({} if result.silver_version is None else {"cdc/silver_version": result.silver_version}),
         **({"cdc/columns_not_compared": dg.MetadataValue.json(dict(result.not_compared))} if result.not_compared else {}),
-        **({"cdc/error": result.reason} if result.verdict == NOT_COMPARED else {}),
+        **({"cdc/error": result.reason, "cdc/decided_by": result.decided_by} if result.verdict == INCONCLUSIVE else {}),
     }
     if result.differences:
         metadata["cdc/differences"] = dg.MetadataValue.table([_record(d) for d in result.differences[:_SHOWN]])

@@ -22,7 +22,7 @@ from cdc_assets.clients.kind_clients import open_rows
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.spark_sessions import SparkSessions
 from cdc_assets.proof.compared_table import ComparedTable, Share, row_text
-from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, HistoryResult, TableResult
+from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, INCONCLUSIVE, HistoryResult, TableResult
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.durable_file import read_json, replace_json
 from cdc_assets.registry.errors import CdcAssetsError
@@ -188,7 +188,7 @@ def advance_cursors(source: Source, slices: CutSlices, results: Mapping[str, Tab
 
     ends = {}
     for name, compared_slice in slices.items():
-        if results[name].verdict == NOT_COMPARED:
+        if results[name].verdict == INCONCLUSIVE:
             continue
         if isinstance(compared_slice, TwoRanges):
             for cursor, keys in ((cursor_of_source(name), compared_slice.source), (cursor_of_silver(name), compared_slice.lake)):

@@ -53,7 +53,7 @@ from cdc_assets.proof.compared_table import (
 from cdc_assets.proof.comparison_result import (
     DIFFERENT,
     EQUAL,
-    NOT_COMPARED,
+    INCONCLUSIVE,
     TableResult,
     Veil,
     not_compared,
@@ -372,7 +372,7 @@ class _Comparison:
         unknown = {quantity(left, "row"): "the source's side does not tell of them (any more)"} if left else {}
         return replace(
             result,
-            verdict=NOT_COMPARED if keys else EQUAL,
+            verdict=INCONCLUSIVE if keys else EQUAL,
             source_rows=alike + sides.source.total(),
             silver_rows=alike + sides.lake.total(),
             not_compared={**result.not_compared, **unknown},
@@ -430,7 +430,7 @@ class _Comparison:
         judged = [difference_of(key, row, suspect, suspect.silver, suspect.copies) for key, (row, suspect) in confirmed.items()]
         return replace(
             result,
-            verdict=DIFFERENT if confirmed else NOT_COMPARED if pending else EQUAL,
+            verdict=DIFFERENT if confirmed else INCONCLUSIVE if pending else EQUAL,
             reason=f"{quantity(len(pending), 'key')} in flight in every round" if pending else "",
             set_aside=rows_in_doubt(work.compared),
             in_flight=len(pending),

@@ -35,6 +35,7 @@ class ReportHead:
 FACTS = (
     "verdict",
     "reason",
+    "decided_by",
     "method",
     "lsn",
     "snapshot",
@@ -58,7 +59,18 @@ FACTS = (
     "seconds",
 )
 """Of each table, in this order; what is not known of one is left out."""
-_OF_HISTORY = ("verdict", "reason", "version", "silver_version", "versions", "current", "share", "keys_differing", "healed")
+_OF_HISTORY = (
+    "verdict",
+    "reason",
+    "decided_by",
+    "version",
+    "silver_version",
+    "versions",
+    "current",
+    "share",
+    "keys_differing",
+    "healed",
+)
 _STYLE = (
     "body{font:15px/1.5 sans-serif;margin:2em auto;max-width:70em;padding:0 1em}table{border-collapse:collapse;margin:.5em 0}"
     "td,th{border:1px solid #ccc;padding:.2em .6em;text-align:left;vertical-align:top;overflow-wrap:anywhere}"

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from typing import Any
 
+from typing_extensions import override
+
 from cdc_assets.capture.source_columns import cause_of, source_columns
 from cdc_assets.clients.databases.catalogue import CatalogueTable
 from cdc_assets.clients.schema_ledger import ledger_of
@@ -21,7 +23,7 @@ from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
 from spark.silver.column_ledger import ATTRIBUTES, RELABEL, ColumnChange, member_changes
 
-EQUAL, DIFFERENT, NOT_COMPARED = "equal", "different", "not compared"
+EQUAL, DIFFERENT, INCONCLUSIVE = "equal", "different", "inconclusive"
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,11 @@ class ComparisonResult:
     def equal(self) -> bool:
         """Everything that was compared is as it must be."""
         return self.verdict == EQUAL
+
+    @property
+    def decided_by(self) -> str:
+        """What would decide an inconclusive comparison; empty where it is decided."""
+        return f"cdc reconcile {self.table}, once that is mended" if self.verdict == INCONCLUSIVE else ""
 
 
 HISTORY, SILVER, EITHER = "history", "silver", "history or silver"
@@ -82,16 +89,16 @@ class HistoryResult(ComparisonResult):
 
     def to_json(self) -> dict[str, Any]:
         """As `cdc reconcile -o json` nests it."""
-        return asdict(self)
+        return {**asdict(self), "decided_by": self.decided_by}
 
     def sentence(self) -> str:
         """For people, in one line."""
         share = "" if self.share == "1/1" else f" (share {self.share})"
         counted = f"{quantity(self.versions, 'version', form=',')}, {self.current:,} of them current{share}"
-        if self.verdict == NOT_COMPARED:
-            before = f"a part that was wrong before (share {self.share}) " if self.earlier else ""
+        if self.verdict == INCONCLUSIVE:
+            before = f"a part that was wrong before (share {self.share}) is " if self.earlier else ""
             proven = f"; {counted}: no other fault was found" if self.version is not None else ""
-            return f"{before}could not be compared: {self.reason}{proven}"
+            return f"{before}inconclusive: {self.reason}{proven}"
         left_out = f"; not compared: {', '.join(self.not_compared)}" if self.not_compared else ""
         if self.equal:
             return f"{counted}: as bronze makes them, and the current ones are silver's rows{left_out}"
@@ -169,23 +176,36 @@ class TableResult(ComparisonResult):
 
     def __post_init__(self) -> None:
         if self.equal and (doubts := doubts_of_equality(self)):
-            object.__setattr__(self, "verdict", NOT_COMPARED)
+            object.__setattr__(self, "verdict", INCONCLUSIVE)
             object.__setattr__(self, "reason", f"no row was found to differ, but {'; '.join(doubts)}")
+
+    @property
+    @override
+    def decided_by(self) -> str:
+        if self.verdict != INCONCLUSIVE:
+            return ""
+        if self.set_aside:
+            return f"cdc quarantine list {self.table}: redrive or drop the records, then cdc reconcile {self.table}"
+        if self.in_flight:
+            return f"cdc reconcile {self.table}, while these keys are written less often"
+        return super().decided_by
 
     def to_json(self) -> dict[str, Any]:
         """What `-o json` prints of one table's comparison."""
-        data = asdict(self)
+        data = {**asdict(self), "decided_by": self.decided_by}
         for shown, difference in zip(data["differences"], self.differences, strict=True):
             shown["columns"] = list(difference.columns)
         if self.history is None:
             del data["history"]
+        else:
+            data["history"] = self.history.to_json()
         return data
 
     def sentence(self) -> str:
         """For people, in one line."""
-        if self.verdict == NOT_COMPARED:
-            before = f"a part that differed before (share {self.share}) " if self.earlier else ""
-            return f"{before}could not be compared: {self.reason}"
+        if self.verdict == INCONCLUSIVE:
+            before = f"a part that differed before (share {self.share}) is " if self.earlier else ""
+            return f"{before}inconclusive: {self.reason}"
         moment = f"at {self.lsn}" if self.method == "cut" else f"in two steps ({quantity(self.suspects, 'suspect')} read again)"
         at = f"{moment}, {quantity(self.source_rows or 0, 'row', form=',')} in the source, {self.silver_rows:,} in silver"
         if self.looked_up is not None:
@@ -223,7 +243,7 @@ def doubts_of_equality(result: TableResult) -> list[str]:
 
 def not_compared(source: BaseSource, table: Table, reason: str, *, method: str = "cut") -> TableResult:
     """What stands in the way of comparing, as a result."""
-    return TableResult(f"{source.name}/{names.table_name(table)}", NOT_COMPARED, reason, method=method)
+    return TableResult(f"{source.name}/{names.table_name(table)}", INCONCLUSIVE, reason, method=method)
 
 
 class Veil:

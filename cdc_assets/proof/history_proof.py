@@ -23,7 +23,7 @@ from cdc_assets.proof.comparison_result import (
     EITHER,
     EQUAL,
     HISTORY,
-    NOT_COMPARED,
+    INCONCLUSIVE,
     SILVER,
     HistoryDifference,
     HistoryResult,
@@ -58,7 +58,7 @@ def prove(chain: Chain[BaseSource], table: Table, *, part: Share = WHOLE, timeou
             seconds={"wait": round(waited, 3), "lake": round(time.monotonic() - started - waited, 3)},
         )
     except ON_PURPOSE as error:
-        return HistoryResult(_name(chain.source, table), NOT_COMPARED, str(error))
+        return HistoryResult(_name(chain.source, table), INCONCLUSIVE, str(error))
 
 
 def heal(chain: Chain[BaseSource], table: Table) -> int:
@@ -152,7 +152,7 @@ def _proven(chain: Chain[BaseSource], table: Table, history: SilverState, silver
     proven = chain.platform.spark().compare(history_proof.prove, proof)
     return HistoryResult(
         table=_name(chain.source, table),
-        verdict=DIFFERENT if proven.keys else NOT_COMPARED if proven.not_folded else EQUAL,
+        verdict=DIFFERENT if proven.keys else INCONCLUSIVE if proven.not_folded else EQUAL,
         reason=proven.not_folded,
         version=history.version,
         silver_version=silver_version,

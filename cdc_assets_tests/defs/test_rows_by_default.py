@@ -23,7 +23,7 @@ from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.defs.volumetry_checks import rows_check
 from cdc_assets.proof import source_sides
 from cdc_assets.proof.compared_table import ComparisonRequest, Way
-from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
+from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, INCONCLUSIVE, TableResult
 from cdc_assets.registry.source_declaration import BaseSource, Source, TopicSource
 from cdc_assets_tests.support.declared import declare
 from cdc_assets_tests.support.row_servers import SERVERS, source_of
@@ -169,12 +169,12 @@ def test_what_could_not_be_compared_warns(verdict: Any) -> None:
         source_of("mysql", reconciliation={"red_after": after, **more}) for after, more in (("1s", {"every": "6h"}), ("1ms", {}))
     )
     for _ in range(2):
-        told = verdict(NOT_COMPARED, unasked)
+        told = verdict(INCONCLUSIVE, unasked)
         assert (told.passed, told.severity, "{every: never}" in told.description) == (False, WARN, True)
     assert verdict(EQUAL, unasked).passed
-    assert verdict(NOT_COMPARED, unasked).severity == WARN
+    assert verdict(INCONCLUSIVE, unasked).severity == WARN
     # What was compared once, and is not any more, is red as elsewhere.
-    assert verdict(NOT_COMPARED, unasked).severity == ERROR
+    assert verdict(INCONCLUSIVE, unasked).severity == ERROR
     assert verdict(DIFFERENT, asked).severity == ERROR
-    assert (hidden := verdict(NOT_COMPARED, asked)).severity == ERROR
+    assert (hidden := verdict(INCONCLUSIVE, asked)).severity == ERROR
     assert "found a difference" in hidden.description

@@ -18,7 +18,7 @@ from cdc_assets.proof.comparison_report import FACTS
 from cdc_assets.proof.comparison_result import (
     DIFFERENT,
     EQUAL,
-    NOT_COMPARED,
+    INCONCLUSIVE,
     HistoryDifference,
     HistoryResult,
     RowDifference,
@@ -44,7 +44,7 @@ HISTORY = HistoryResult(
 RESULTS = {
     "a": TableResult("shop/a", DIFFERENT, **COUNTS, keys_differing=3, differences=(FOUND,), healed=0, history=HISTORY),
     "b": TableResult("shop/b", EQUAL, **COUNTS, buckets=2),
-    "c": TableResult("shop/c", NOT_COMPARED, ODD),
+    "c": TableResult("shop/c", INCONCLUSIVE, ODD),
 }
 
 

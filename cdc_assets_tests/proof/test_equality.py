@@ -17,7 +17,7 @@ from cdc_assets.cli.verbs import reconcile as command
 from cdc_assets.clients.databases.binlog import BinlogPosition
 from cdc_assets.clients.databases.binlog_cut import BinlogRowsCut
 from cdc_assets.proof import differing_keys
-from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
+from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, INCONCLUSIVE, TableResult
 from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets_tests.support.declared import declare
@@ -44,12 +44,12 @@ TEXT = RowText(SilverSpec("s", "t", "-", "-", (Column("id", "int(11)", False, di
 )
 def test_a_table_is_not_called_equal_against_its_figures(figures: dict[str, Any], doubt: str) -> None:
     told = TableResult("shop/t", EQUAL, **AT, **figures)
-    assert (told.verdict, told.equal) == (NOT_COMPARED, False)
-    assert told.sentence().startswith(f"could not be compared: no row was found to differ, but {doubt}")
+    assert (told.verdict, told.equal) == (INCONCLUSIVE, False)
+    assert told.sentence().startswith(f"inconclusive: no row was found to differ, but {doubt}")
     # Nor is one that was not equal, and becomes it.
     different = TableResult("shop/t", DIFFERENT, **AT, **figures)
     assert different.verdict == DIFFERENT
-    assert replace(different, verdict=EQUAL).verdict == NOT_COMPARED
+    assert replace(different, verdict=EQUAL).verdict == INCONCLUSIVE
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_the_command_ends_with_an_error(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(command, "compare_rows", lambda *_: {"t": told})
     monkeypatch.setattr(command, "prove_histories", lambda *_, **__: {})
     ended = CliRunner().invoke(app, ["reconcile", "shop", "-o", "json"])
-    assert (ended.exit_code, json.loads(ended.stdout)[0]["verdict"]) == (2, NOT_COMPARED)
+    assert (ended.exit_code, json.loads(ended.stdout)[0]["verdict"]) == (2, INCONCLUSIVE)
 
 
 @pytest.mark.parametrize("in_bronze", [True, False])

@@ -11,7 +11,7 @@ from cdc_assets.cli.cdc_command import app
 from cdc_assets.cli.verbs import reconcile
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof.compared_table import ComparisonRequest
-from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
+from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, INCONCLUSIVE, TableResult
 from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.source_declaration import Source
 
@@ -29,7 +29,7 @@ SOURCE = Source.model_validate(
     [
         ([EQUAL], 1),
         ([DIFFERENT, EQUAL], 2),  # the row was read while its change was not visible yet
-        ([NOT_COMPARED, NOT_COMPARED, EQUAL], 1),  # on its way
+        ([INCONCLUSIVE, INCONCLUSIVE, EQUAL], 1),  # on its way
         ([DIFFERENT] * 5, 3),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof import comparison, source_sides
-from cdc_assets.proof.comparison_result import NOT_COMPARED
+from cdc_assets.proof.comparison_result import INCONCLUSIVE
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import DatabaseError, ServiceError
 from cdc_assets.registry.source_declaration import Source
@@ -61,5 +61,5 @@ def test_nothing_is_read_of_a_source_without_connector(monkeypatch: pytest.Monke
     monkeypatch.setattr(comparison, "bronze_committed", lambda _: None)
     platform: Any = SimpleNamespace(lake="lake", core_connect=lambda _: Connect(answer), database=lambda _: None)
     results = source_sides.compare_rows(Chain(platform, SOURCE), SOURCE.tables)
-    assert {result.verdict for result in results.values()} == {NOT_COMPARED}
+    assert {result.verdict for result in results.values()} == {INCONCLUSIVE}
     assert all(re.fullmatch(why, result.reason) for result in results.values()), results

@@ -1,6 +1,6 @@
 """`cdc reconcile`: prove that silver equals its source at an exact position of the source's log, and that histories are right.
 
-A difference is exit code 1; with --heal it is put right. What could not be compared is told with the reason.
+A difference is exit code 1; with --heal it is put right. What is inconclusive is told with the reason, and what would decide it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from cdc_assets.proof.comparison_result import (
     EQUAL,
     HISTORY,
     IN_QUARANTINE,
-    NOT_COMPARED,
+    INCONCLUSIVE,
+    ComparisonResult,
     HistoryResult,
     TableResult,
     not_compared,
@@ -83,8 +84,7 @@ def print_history(console: Console, result: HistoryResult, *, colour: str, shown
     console.print(
         line.append(f": {visible(result.sentence())}" + (f" ({seconds})" if seconds else ""), style="default"), soft_wrap=True
     )
-    for name, why in result.not_compared.items():
-        console.print(visible(f"  not compared: {name}: {why}"), markup=False, soft_wrap=True)
+    _print_left_open(console, result)
     if not result.differences:
         return
     grid = Grid("key", "what", "damaged", "versions from", "columns", "seen by", box=None, pad_edge=False)
@@ -130,7 +130,7 @@ def reconcile(
     """Compare every row of silver with the source at one cut of its log; both may move meanwhile.
 
     Histories are proven as well: against silver, by their intervals, and folded again from all of bronze.
-    Exit code: 0 everything is equal, 1 something differs, 2 something could not be compared (and why).
+    Exit code: 0 everything is equal, 1 something differs, 2 something is inconclusive (why, and what decides it).
     """
     picked, began = _selection(chosen or []), datetime.now(timezone.utc)
     request = ComparisonRequest(dict.fromkeys(_names(picked), _share(share)), timeout, two_step, standby, view)
@@ -256,19 +256,25 @@ def _heal(chain: Chain[BaseSource], table: Table, result: TableResult) -> int:
 
 def _print(results: list[TableResult]) -> None:
     console = Console(highlight=False, width=None if Console().is_terminal else 200)
-    colours = {DIFFERENT: "red", NOT_COMPARED: "yellow"}
+    colours = {DIFFERENT: "red", INCONCLUSIVE: "yellow"}
     for result in results:
         colour = colours.get(result.verdict, "green")
         seconds = ", ".join(f"{name} {value:.1f} s" for name, value in result.seconds.items())
         # Keys, names and reasons are the source's: a `[/b]` in one is no markup.
         sentence = escape(visible(result.sentence())) + (f" ({seconds})" if seconds else "")
         console.print(f"[{colour}]{result.table}[/]: {sentence}", soft_wrap=True)
-        for name, why in result.not_compared.items():
-            console.print(visible(f"  not compared: {name}: {why}"), markup=False, soft_wrap=True)
+        _print_left_open(console, result)
         if result.differences:
             _print_differences(console, result)
         if result.history is not None:
             print_history(console, result.history, colour=colours.get(result.history.verdict, "green"), shown=_SHOWN)
+
+
+def _print_left_open(console: Console, result: ComparisonResult) -> None:
+    """What would decide it, and the columns that are left out."""
+    lines = [f"decided by: {result.decided_by}"] if result.decided_by else []
+    for line in (*lines, *(f"not compared: {name}: {why}" for name, why in result.not_compared.items())):
+        console.print(visible(f"  {line}"), markup=False, soft_wrap=True)
 
 
 def _print_differences(console: Console, result: TableResult) -> None:
