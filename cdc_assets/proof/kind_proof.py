@@ -14,7 +14,7 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof import flow_witnesses, healing, source_sides
 from cdc_assets.proof.capture_flow import Witness
 from cdc_assets.proof.compared_table import ComparisonRequest, Way
-from cdc_assets.proof.source_sides import StandbyServer
+from cdc_assets.proof.source_sides import PostgresStandby
 from cdc_assets.registry.kinds import HasKind, row_of
 from cdc_assets.registry.table_declaration import Table
 
@@ -30,7 +30,7 @@ class KindProof:
 
     ways: Ways | None = None
     """Where rows of these tables stand, and how the lake is brought there; None: nobody can be asked for them."""
-    standby: Callable[[Any, str], StandbyServer] | None = None
+    standby: Callable[[Any, str], PostgresStandby] | None = None
     """`(source, host:port)`: a standby that rows can be read from."""
     read_again: Callable[[Any, Table, SilverSpec, Sequence[str]], object] | None = None
     """`(source, table, spec, keys)`: asks the connector for these keys (texts) again."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from cdc_assets.capture.incarnations.server_verdict import refusal, verdict
 from cdc_assets.capture.log_position import LogPosition, carry_to_lake
@@ -156,17 +156,6 @@ class RowsNow:
         return open_rows(self.database, statement_timeout=self.statement_timeout)
 
 
-class StandbyServer(Protocol):
-    """A server that replays the source's log."""
-
-    @property
-    def database(self) -> SourceDatabase:
-        """Opened for its rows."""
-
-    def await_replay(self, lsn: str, timeout: float) -> None:
-        """Until it shows what the primary had committed at this place; `timeout` in seconds."""
-
-
 @contextmanager
 def rows_now(
     chain: Chain[Source], tables: Sequence[Table], request: ComparisonRequest, *, standby: str | None = None
@@ -193,26 +182,12 @@ def rows_now(
     yield SourceSide(rows, carry, primary.tables([t.id for t in tables]))
 
 
-def open_standby(source: Source, place: str) -> StandbyServer:
-    """The standby at `host:port`.
-
-    Raises:
-        DatabaseError: the source's kind has none, or it is not reached.
-    """
-    from cdc_assets.proof.kind_proof import proof_of
-
-    opener = proof_of(source).standby
-    if opener is None:
-        raise DatabaseError(f"standby {place!r} of source {source.name}: give host:port of a PostgreSQL standby")
-    return opener(source, place)
-
-
 _POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
 class PostgresStandby:
-    """A hot standby of PostgreSQL (`StandbyServer`)."""
+    """A hot standby of PostgreSQL, opened for its rows."""
 
     database: PostgresDatabase
 
@@ -235,6 +210,20 @@ class PostgresStandby:
                         f"the standby at {self.database.place} has replayed up to {at}, {quantity(behind, 'byte')} short of {lsn}"
                     )
                 time.sleep(_POLL_SECONDS)
+
+
+def open_standby(source: Source, place: str) -> PostgresStandby:
+    """The standby at `host:port`.
+
+    Raises:
+        DatabaseError: the source's kind has none, or it is not reached.
+    """
+    from cdc_assets.proof.kind_proof import proof_of
+
+    opener = proof_of(source).standby
+    if opener is None:
+        raise DatabaseError(f"standby {place!r} of source {source.name}: give host:port of a PostgreSQL standby")
+    return opener(source, place)
 
 
 def standby_of(source: Source, place: str) -> PostgresStandby:
