@@ -49,9 +49,9 @@ from cdc_assets.defs.schema_and_fresh_checks import schema_result
 from cdc_assets.proof import compared_slices, history_proof
 from cdc_assets.proof.chain_verdicts import AT_KEY, PART_KEY, POSITION_KEY, RowsCompared, of_metadata
 from cdc_assets.proof.compared_slices import share_at
-from cdc_assets.proof.compared_table import ComparisonRequest, Share
+from cdc_assets.proof.compared_table import Share
 from cdc_assets.proof.comparison_result import DIFFERENT, INCONCLUSIVE, HistoryDifference, HistoryResult, TableResult
-from cdc_assets.proof.source_sides import compare_rows
+from cdc_assets.proof.source_sides import compare_parts
 from cdc_assets.proof.volumetry import measure_transport
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.errors import CdcAssetsError, MissingAddressError
@@ -153,14 +153,7 @@ def rows_result(
 def rows_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
     """Rows of a source without an exact moment, each table or a share of it, and again what was found wrong before."""
     source, tables = run.chain.source, list(run.selected.values())
-    shares = _shares(source, tables)
-    results = compare_rows(run.chain, tables, ComparisonRequest(shares, two_step=True))
-    by_name = {names.table_name(table): table for table in tables}
-
-    def compare(name: str, part: Share) -> TableResult:
-        return compare_rows(run.chain, [by_name[name]], ComparisonRequest({name: part}, two_step=True))[name]
-
-    results = compared_slices.with_earlier(source.name, shares, results, compare)
+    results = compare_parts(run.chain, tables, _shares(source, tables), two_step=True)
     for key, table in run.selected.items():
         yield rows_result(run.context.instance, key, source, table, results[names.table_name(table)])
 
@@ -379,17 +372,10 @@ def _compare_rows(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
     if source is None or not tables:
         return
     chain = Chain(run.chain.platform, source)
-    slices = compared_slices.slices_now(chain, tables)
-    results = compare_rows(chain, tables, ComparisonRequest(slices))
-    compared_slices.advance_cursors(source, slices, results)
-    by_name = {names.table_name(table): table for table in tables}
-
-    def compare(name: str, share: Share) -> TableResult:
-        return compare_rows(chain, [by_name[name]], ComparisonRequest({name: share}))[name]
-
-    results = compared_slices.with_earlier(source.name, slices, results, compare)
-    for name, table in by_name.items():
-        yield rows_result(run.context.instance, RECONCILED.key(source, table), source, table, results[name])
+    results = compare_parts(chain, tables, compared_slices.slices_now(chain, tables))
+    for table in tables:
+        result = results[names.table_name(table)]
+        yield rows_result(run.context.instance, RECONCILED.key(source, table), source, table, result)
 
 
 def _backup(chain: Chain[BaseSource], table: Table) -> dg.AssetCheckResult:

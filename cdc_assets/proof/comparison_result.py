@@ -144,7 +144,9 @@ class RowDifference:
 
 @dataclass(frozen=True, kw_only=True)
 class TableResult(ComparisonResult):
-    """One table at one cut. Seconds by phase: source, carry, lake, drill; `lsn`: the place in the log, or of topics, for people.
+    """One table at one position. Seconds by phase: source, carry, lake, drill, rounds.
+
+    `lsn` is the place in the log, or of topics, for people.
 
     `looked_up` are the keys of silver that were asked for at the source, beside the rows compared (two ranges, ADR 48).
     `history` is what the proof of the table's history found, where it has one (cdc reconcile).

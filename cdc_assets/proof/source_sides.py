@@ -26,6 +26,8 @@ from cdc_assets.clients.kind_clients import clients_of, open_cut, open_reader, o
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.topic_messages import READERS
 from cdc_assets.clients.topic_rows import TopicRows
+from cdc_assets.proof import compared_slices
+from cdc_assets.proof.compared_slices import CutSlices
 from cdc_assets.proof.compared_table import CUT, TWO_STEP, WHOLE_TABLES, ComparisonRequest, SourceSide, Way
 from cdc_assets.proof.comparison import compare_by
 from cdc_assets.proof.comparison_result import TableResult, not_compared
@@ -48,6 +50,7 @@ from spark.errors import quantity
 
 if TYPE_CHECKING:
     from spark.proof.bucket_sums import Digest, KeyHashes, Texts
+    from spark.proof.key_order import TwoRanges
     from spark.proof.row_text import RowText, Slice
 
 STATEMENT_TIMEOUT = 600.0
@@ -69,6 +72,20 @@ def compare_rows(chain: Chain[Any], tables: Sequence[Table], request: Comparison
     if not request.view:
         forget_equal_tables(chain.source, tables, results)
     return results
+
+
+def compare_parts(
+    chain: Chain[Any], tables: Sequence[Table], parts: CutSlices, *, two_step: bool = False
+) -> dict[str, TableResult]:
+    """The same of these parts, other tables whole; and again the parts that were found to differ before, until they do not."""
+    by_name = {names.table_name(table): table for table in tables}
+
+    def compare(name: str, part: Slice | TwoRanges) -> TableResult:
+        return compare_rows(chain, [by_name[name]], ComparisonRequest({name: part}, two_step=two_step))[name]
+
+    results = compare_rows(chain, tables, ComparisonRequest(parts, two_step=two_step))
+    compared_slices.advance_cursors(chain.source, parts, results)
+    return compared_slices.with_earlier(chain.source.name, parts, results, compare)
 
 
 def _refuse_without_connector(chain: Chain[BaseSource]) -> None:

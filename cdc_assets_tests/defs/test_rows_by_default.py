@@ -16,7 +16,6 @@ from cdc_assets.capture.log_position import LogPosition
 from cdc_assets.cli.cdc_command import app
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs import volumetry_checks
 from cdc_assets.defs.check_specs import RECONCILED_IN_STEPS
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.source_chain import build_source_defs
@@ -150,7 +149,7 @@ def verdict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             methods.append(request.two_step)
             return {"shop__orders": replace(result, method="two-step")}
 
-        monkeypatch.setattr(volumetry_checks, "compare_rows", compare)
+        monkeypatch.setattr(source_sides, "compare_rows", compare)
         job = dg.define_asset_job("compared", selection=dg.AssetSelection.checks(*RECONCILED_IN_STEPS.keys(source)))
         platform = {"platform": PlatformResource(lake_root=str(tmp_path))}
         checks = rows_check.build(source)
