@@ -278,9 +278,8 @@ class _Comparison:
     def _look(self, work: _Work, there: _Carried) -> None:
         """What both sides' sums say, and of what differs the keys: judged at once at a cut, else suspects."""
         assert work.lake is not None
-        cut, started = self.side.cut, time.monotonic()
-        task, ours, seconds = work.lake()
-        work.seconds["lake"] = round(seconds, 3)
+        cut, (task, ours, seconds) = self.side.cut, work.lake()
+        work.seconds["lake"], started = round(seconds, 3), time.monotonic()
         differing = sorted(b for b in {*ours, *work.source} if ours.get(b) != work.source.get(b))
         result = replace(self._first_result(work, there.position, ours), buckets_differing=len(differing))
         if cut is None:
@@ -292,7 +291,7 @@ class _Comparison:
             result = replace(result, counted=cut.count(work.compared.table.id, work.compared.text, task.part))
             work.result = self._drill_down(work, task, result, differing) if differing else replace(result, verdict=EQUAL)
         if differing or work.in_two_ranges:
-            work.seconds["drill"] = round(time.monotonic() - started - seconds, 3)
+            work.seconds["drill"] = round(time.monotonic() - started, 3)
 
     def _first_result(self, work: _Work, position: LogPosition, ours: Digest) -> TableResult:
         """What the sums say of the table; nobody has judged yet."""
