@@ -28,7 +28,7 @@ def reconcile(bench: Measurement) -> Iterator[Figure]:
         BenchError: the stack is not the bench's own, whose bank would keep these rows; or silver is not equal.
     """
     from cdc_assets.clients.source_chain import Chain
-    from cdc_assets.proof.source_sides import compare_rows
+    from cdc_assets.proof.comparison import compare_rows
 
     if not bench.stack.own:
         raise BenchError("reconcile grows the example bank to a million rows: measure it without --here")

@@ -131,7 +131,7 @@ def reconcile_equal(bench: Measurement, source: Source, tables: Sequence[str]) -
     Raises:
         BenchError: one of them is not equal.
     """
-    from cdc_assets.proof.source_sides import compare_rows
+    from cdc_assets.proof.comparison import compare_rows
 
     found = compare_rows(Chain(bench.platform_of_stack, source), [source.table(table) for table in tables])
     if unequal := [result.sentence() for result in found.values() if not result.equal]:

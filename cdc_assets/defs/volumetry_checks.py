@@ -50,8 +50,8 @@ from cdc_assets.proof import compared_slices, history_proof
 from cdc_assets.proof.chain_verdicts import AT_KEY, PART_KEY, POSITION_KEY, RowsCompared, of_metadata
 from cdc_assets.proof.compared_slices import share_at
 from cdc_assets.proof.compared_table import Share
+from cdc_assets.proof.comparison import compare_parts
 from cdc_assets.proof.comparison_result import DIFFERENT, INCONCLUSIVE, HistoryDifference, HistoryResult, TableResult
-from cdc_assets.proof.source_sides import compare_parts
 from cdc_assets.proof.volumetry import measure_transport
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.errors import CdcAssetsError, MissingAddressError

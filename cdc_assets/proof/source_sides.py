@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from cdc_assets.capture.incarnations.server_verdict import refusal, verdict
 from cdc_assets.capture.log_position import LogPosition, carry_to_lake
@@ -26,21 +26,13 @@ from cdc_assets.clients.kind_clients import clients_of, open_cut, open_reader, o
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.topic_messages import READERS
 from cdc_assets.clients.topic_rows import TopicRows
-from cdc_assets.proof import compared_slices
-from cdc_assets.proof.compared_slices import CutSlices
-from cdc_assets.proof.compared_table import CUT, TWO_STEP, WHOLE_TABLES, ComparisonRequest, SourceSide, Way
-from cdc_assets.proof.comparison import compare_by
-from cdc_assets.proof.comparison_result import TableResult, not_compared
-from cdc_assets.proof.unsent_changes import forget_equal_tables
+from cdc_assets.proof.compared_table import CUT, TWO_STEP, ComparisonRequest, SourceSide, Way
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.databases import Database
 from cdc_assets.registry.errors import (
-    CdcAssetsError,
     CutRefusedError,
     DatabaseError,
-    MissingAddressError,
     RefusalError,
-    ServiceError,
 )
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.kinds import expect, kind_of
@@ -50,74 +42,9 @@ from spark.errors import quantity
 
 if TYPE_CHECKING:
     from spark.proof.bucket_sums import Digest, KeyHashes, Texts
-    from spark.proof.key_order import TwoRanges
     from spark.proof.row_text import RowText, Slice
 
 STATEMENT_TIMEOUT = 600.0
-
-
-def compare_rows(chain: Chain[Any], tables: Sequence[Table], request: ComparisonRequest = WHOLE_TABLES) -> dict[str, TableResult]:
-    """Rows of any source compared with silver, by short table name; what stands in the way is a result as well.
-
-    Raises:
-        DatabaseError: there is no such kind of source.
-    """
-    results: dict[str, TableResult] = {}
-    try:
-        _refuse_without_connector(chain)
-        for way in _ways(chain, tables, request):
-            results |= compare_by(chain, way, request)
-    except CdcAssetsError as error:
-        results |= {n: not_compared(chain.source, t, str(error)) for t in tables if (n := names.table_name(t)) not in results}
-    if not request.view:
-        forget_equal_tables(chain.source, tables, results)
-    return results
-
-
-def compare_parts(
-    chain: Chain[Any], tables: Sequence[Table], parts: CutSlices, *, two_step: bool = False
-) -> dict[str, TableResult]:
-    """The same of these parts, other tables whole; and again the parts that were found to differ before, until they do not."""
-    by_name = {names.table_name(table): table for table in tables}
-
-    def compare(name: str, part: Slice | TwoRanges) -> TableResult:
-        return compare_rows(chain, [by_name[name]], ComparisonRequest({name: part}, two_step=two_step))[name]
-
-    results = compare_rows(chain, tables, ComparisonRequest(parts, two_step=two_step))
-    compared_slices.advance_cursors(chain.source, parts, results)
-    return compared_slices.with_earlier(chain.source.name, parts, results, compare)
-
-
-def _refuse_without_connector(chain: Chain[BaseSource]) -> None:
-    """Nothing that is committed would come to the lake, however long anybody waits.
-
-    Raises:
-        RefusalError: Connect answers, and knows no connector of the source.
-    """
-    if chain.source.captured is None:
-        return
-    try:
-        connect = chain.platform.core_connect(chain.source.cluster)
-        is_there = connect.config(name := names.connector_name(chain.source)) is not None
-    except (ServiceError, MissingAddressError):
-        # Whether there is one nobody can tell: the wait for it has a limit, and says what did not come.
-        return
-    if not is_there:
-        raise RefusalError(
-            f"connector {name} does not exist at {connect.url}, so nothing of {chain.source.name} comes to the lake: "
-            "./cdc apply makes it"
-        )
-
-
-def _ways(chain: Chain[Any], tables: Sequence[Table], request: ComparisonRequest) -> Sequence[Way]:
-    from cdc_assets.proof.kind_proof import proof_of
-
-    if chain.source.asked and (request.two_step or request.standby):
-        return [Way(tables, TWO_STEP, partial(rows_now, chain, tables, request, standby=request.standby))]
-    ways = proof_of(chain.source).ways
-    if ways is None:
-        raise DatabaseError(f"source {chain.source.name}: nobody can be asked for its rows")
-    return ways(chain, tables, request)
 
 
 def can_reconcile(source: BaseSource) -> bool:
@@ -126,11 +53,13 @@ def can_reconcile(source: BaseSource) -> bool:
 
 
 def as_declared(chain: Chain[Source], tables: Sequence[Table], request: ComparisonRequest) -> list[Way]:
-    """At an exact cut, or on the standby that the source declares."""
-    declared = chain.source.reconciliation.standby
-    if declared is None:
-        return [Way(tables, CUT, partial(at_cut, chain, tables, request))]
-    return [Way(tables, TWO_STEP, partial(rows_now, chain, tables, request, standby=settings.resolve(declared)))]
+    """At an exact cut; in two steps where that is asked for, or on a standby, which the source may declare."""
+    standby = request.standby
+    if not standby and not request.two_step and (declared := chain.source.reconciliation.standby):
+        standby = settings.resolve(declared)
+    if standby or request.two_step:
+        return [Way(tables, TWO_STEP, partial(rows_now, chain, tables, request, standby=standby))]
+    return [Way(tables, CUT, partial(at_cut, chain, tables, request))]
 
 
 @contextmanager

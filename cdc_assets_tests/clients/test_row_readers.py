@@ -23,7 +23,7 @@ from cdc_assets.clients.databases.row_pages import PagedRows, RowForm, SqlReader
 from cdc_assets.clients.kind_clients import open_reader
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.proof.source_sides import compare_rows
+from cdc_assets.proof.comparison import compare_rows
 from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import Source

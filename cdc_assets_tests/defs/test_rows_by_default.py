@@ -20,7 +20,7 @@ from cdc_assets.defs.check_specs import RECONCILED_IN_STEPS
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.defs.volumetry_checks import rows_check
-from cdc_assets.proof import source_sides
+from cdc_assets.proof import comparison, source_sides
 from cdc_assets.proof.compared_table import ComparisonRequest, Way
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, INCONCLUSIVE, TableResult
 from cdc_assets.registry.source_declaration import BaseSource, Source, TopicSource
@@ -123,14 +123,14 @@ def test_the_log_is_marked_by_its_place_and_nothing_is_locked(monkeypatch: pytes
         return LogPosition("m", "binlog.000001:4", {})
 
     monkeypatch.setattr(source_sides, "open_cut", locked)
-    monkeypatch.setattr(source_sides, "compare_by", two_step)
+    monkeypatch.setattr(comparison, "compare_by", two_step)
     monkeypatch.setattr(source_sides, "catalogue_of", lambda *_: {})
-    monkeypatch.setattr(source_sides, "forget_equal_tables", lambda *_: None)
+    monkeypatch.setattr(comparison, "forget_equal_tables", lambda *_: None)
     monkeypatch.setattr(source_sides, "carry_named", carry)
     monkeypatch.setattr(source_sides, "open_reader", lambda _: None)
     source = source_of("mysql")
     request = ComparisonRequest(two_step=True)
-    (result,) = source_sides.compare_rows(Chain(Platform(), source), source.tables, request).values()
+    (result,) = comparison.compare_rows(Chain(Platform(), source), source.tables, request).values()
     assert (result.verdict, carried) == (EQUAL, ["binlog.000001:4"])
 
 
@@ -149,7 +149,7 @@ def verdict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             methods.append(request.two_step)
             return {"shop__orders": replace(result, method="two-step")}
 
-        monkeypatch.setattr(source_sides, "compare_rows", compare)
+        monkeypatch.setattr(comparison, "compare_rows", compare)
         job = dg.define_asset_job("compared", selection=dg.AssetSelection.checks(*RECONCILED_IN_STEPS.keys(source)))
         platform = {"platform": PlatformResource(lake_root=str(tmp_path))}
         checks = rows_check.build(source)

@@ -9,7 +9,7 @@ import pytest
 
 from cdc_assets.clients.platform import Platform
 from cdc_assets.defs import volumetry_checks
-from cdc_assets.proof import source_sides
+from cdc_assets.proof import comparison
 from cdc_assets.proof.chain_verdicts import of_metadata
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, TableResult
 from cdc_assets.registry.source_declaration import Source
@@ -63,7 +63,7 @@ def test_it_hides_no_difference_and_a_comparison_ends_it(
             result = TableResult(
                 "shop/orders", word, lsn="0/1A2B", source_rows=1, silver_rows=1, keys_differing=int(word == DIFFERENT)
             )
-            patch.setattr(source_sides, "compare_rows", lambda *_, **__: {"orders": result})
+            patch.setattr(comparison, "compare_rows", lambda *_, **__: {"orders": result})
             return check(source, platform, instance)[1].severity
 
     assert verdict(DIFFERENT) == ERROR

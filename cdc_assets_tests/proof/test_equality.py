@@ -16,7 +16,7 @@ from cdc_assets.cli.cdc_command import app
 from cdc_assets.cli.verbs import reconcile as command
 from cdc_assets.clients.databases.binlog import BinlogPosition
 from cdc_assets.clients.databases.binlog_cut import BinlogRowsCut
-from cdc_assets.proof import differing_keys
+from cdc_assets.proof import comparison_result
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, INCONCLUSIVE, TableResult
 from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.field_types import TableId
@@ -91,7 +91,7 @@ def test_rows_at_the_cut_are_counted_where_bronze_speaks_for_silver(monkeypatch:
     rows = SimpleNamespace(texts=lambda *_: {"1;": {"id": "1"}} if in_bronze else {})
     side: Any = SimpleNamespace(rows=rows)
     was = TableResult("shop/t", DIFFERENT, **AT, source_rows=5 + in_bronze, silver_rows=6 - in_bronze, counted=5 + in_bronze)
-    found = differing_keys.rows_of_keys(compared, Any, side, was, differing_keys.HashedSides(source, ours))
+    found = comparison_result.rows_of_keys(compared, Any, side, was, comparison_result.HashedSides(source, ours))
     assert (found.verdict, found.reason, found.silver_rows) == (EQUAL, "", 5 + in_bronze)
 
 

@@ -60,6 +60,6 @@ def test_nothing_is_read_of_a_source_without_connector(monkeypatch: pytest.Monke
     monkeypatch.setattr(comparison, "silver_state", lambda _: None)
     monkeypatch.setattr(comparison, "bronze_committed", lambda _: None)
     platform: Any = SimpleNamespace(lake="lake", core_connect=lambda _: Connect(answer), database=lambda _: None)
-    results = source_sides.compare_rows(Chain(platform, SOURCE), SOURCE.tables)
+    results = comparison.compare_rows(Chain(platform, SOURCE), SOURCE.tables)
     assert {result.verdict for result in results.values()} == {INCONCLUSIVE}
     assert all(re.fullmatch(why, result.reason) for result in results.values()), results

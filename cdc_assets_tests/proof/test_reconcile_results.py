@@ -215,6 +215,6 @@ def test_a_key_that_is_another_than_its_range_is_not_compared(monkeypatch: pytes
     monkeypatch.setattr(comparison, "row_text", lambda *_: text)
     connect = SimpleNamespace(config=lambda _: {})
     platform: Any = SimpleNamespace(lake="lake", database=lambda _: database, core_connect=lambda _: connect)
-    told = source_sides.compare_rows(Chain(platform, source), source.tables, ComparisonRequest({"t": numbers(None, 9)}))["t"]
+    told = comparison.compare_rows(Chain(platform, source), source.tables, ComparisonRequest({"t": numbers(None, 9)}))["t"]
     assert told.verdict == INCONCLUSIVE
     assert told.reason == "the key is number now, and was id: run it again"

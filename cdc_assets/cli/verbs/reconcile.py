@@ -30,6 +30,7 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof import history_proof
 from cdc_assets.proof.compared_table import ComparisonRequest, Share
+from cdc_assets.proof.comparison import compare_rows
 from cdc_assets.proof.comparison_report import ReportHead, write_report
 from cdc_assets.proof.comparison_result import (
     DIFFERENT,
@@ -43,7 +44,7 @@ from cdc_assets.proof.comparison_result import (
     not_compared,
 )
 from cdc_assets.proof.healing import heal
-from cdc_assets.proof.source_sides import can_reconcile, compare_rows
+from cdc_assets.proof.source_sides import can_reconcile
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.display_text import visible
 from cdc_assets.registry.errors import ON_PURPOSE

@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 from cdc_assets.clients.kind_clients import open_reader
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof.compared_table import ComparisonRequest
-from cdc_assets.proof.source_sides import compare_rows
+from cdc_assets.proof.comparison import compare_rows
 from cdc_assets.registry import names
 from cdc_assets.registry.names import signal_table
 from cdc_assets.registry.source_declaration import UnaskedSource

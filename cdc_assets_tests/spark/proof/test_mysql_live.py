@@ -14,9 +14,9 @@ from deltalake import DeltaTable
 
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof.compared_table import ComparisonRequest
+from cdc_assets.proof.comparison import compare_rows
 from cdc_assets.proof.comparison_result import RowDifference, TableResult
 from cdc_assets.proof.healing import heal
-from cdc_assets.proof.source_sides import compare_rows
 from cdc_assets.registry import names
 from cdc_assets.registry.source_settings import Reconciliation
 from cdc_assets_tests.support.live.live_mysql import LiveMySql

@@ -18,9 +18,9 @@ from deltalake import DeltaTable, write_deltalake
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof import compared_slices
 from cdc_assets.proof.compared_table import ComparisonRequest
+from cdc_assets.proof.comparison import compare_rows
 from cdc_assets.proof.comparison_result import TableResult
 from cdc_assets.proof.healing import heal
-from cdc_assets.proof.source_sides import compare_rows
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
 from cdc_assets_tests.support.live.writers import at_work

@@ -18,9 +18,9 @@ from cdc_assets.chain.fold_specs import silver_spec
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof.compared_table import ComparisonRequest
+from cdc_assets.proof.comparison import compare_rows
 from cdc_assets.proof.comparison_result import TableResult
 from cdc_assets.proof.healing import heal
-from cdc_assets.proof.source_sides import compare_rows
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.source_declaration import TopicSource

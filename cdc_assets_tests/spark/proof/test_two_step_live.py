@@ -19,10 +19,9 @@ from cdc_assets.capture.log_position import carry_to_lake
 from cdc_assets.clients.databases.row_pages import Connection, PagedRows, RowReader, SqlReader
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof.compared_table import TWO_STEP, WHOLE_TABLES, ComparisonRequest, SourceSide, Way
-from cdc_assets.proof.comparison import compare_by
+from cdc_assets.proof.comparison import compare_by, compare_rows
 from cdc_assets.proof.comparison_result import TableResult
 from cdc_assets.proof.healing import heal
-from cdc_assets.proof.source_sides import compare_rows
 from cdc_assets_tests.support.live.live_mariadb import LiveMariaDb
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain

@@ -27,8 +27,8 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.check_specs import HISTORY_RECONCILED
 from cdc_assets.defs.volumetry_checks import history_check
 from cdc_assets.proof.compared_table import ComparisonRequest
+from cdc_assets.proof.comparison import compare_rows
 from cdc_assets.proof.comparison_result import TableResult
-from cdc_assets.proof.source_sides import compare_rows
 from cdc_assets.registry import names
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.live.live_binlog import LiveBinlog
