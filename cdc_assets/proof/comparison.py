@@ -207,7 +207,7 @@ def compare_by(chain: Chain[Any], way: Way, request: ComparisonRequest) -> dict[
         # What the lake holds before the snapshot was committed before it.
         reads = _lake_reads(chain, way.tables) if way.method == CUT else None
         with way.open() as side:
-            results = SourceComparison(chain, side, request).compare(reads or _lake_reads(chain, way.tables))
+            results = ComparedTables(chain, side, request).compare(reads or _lake_reads(chain, way.tables))
             return with_causes(chain, side.catalogue, results)
     except ON_PURPOSE as error:
         return {names.table_name(t): not_compared(chain.source, t, str(error), method=way.method) for t in way.tables}
@@ -228,7 +228,7 @@ class _Carried:
 
 
 @dataclass(frozen=True)
-class SourceComparison:
+class ComparedTables:
     """Tables of one source, and its rows as one side shows them."""
 
     chain: Chain[Any]
@@ -327,16 +327,16 @@ class SourceComparison:
             comparison.seconds["carry"] = round(there.seconds, 3)
             if comparison.lake is not None:
                 continue
+            none_taken: Future[LakeSum] = Future()
+            comparison.lake = none_taken.result
             try:
                 task = self._task(comparison, there.position)
             except ON_PURPOSE as error:
                 # Whoever asks for its sums is told why there are none.
-                refused: Future[LakeSum] = Future()
-                refused.set_exception(error)
-                comparison.lake = refused.result
+                none_taken.set_exception(error)
                 continue
             if comparison.is_by_key(self.side):
-                comparison.lake = partial(_no_sums, task)
+                none_taken.set_result((task, {}, 0.0))
             elif not comparison.is_small or task.base.has_news(task.spec.table):
                 comparison.lake = pool.submit(_sum_task, comparison, task).result
             else:
@@ -369,6 +369,8 @@ class SourceComparison:
 
     def _first_result(self, comparison: TableComparison, position: LogPosition, ours: Digest) -> TableResult:
         """What the sums say of the table; nobody has judged yet."""
+        from spark.proof.row_text import slice_text
+
         cut, compared = self.side.cut, comparison.compared
         return TableResult(
             compared.name,
@@ -382,7 +384,7 @@ class SourceComparison:
             buckets=len({*ours, *comparison.source}),
             source_digest="" if cut is None else _digest_text(comparison.source),
             silver_digest="" if cut is None else _digest_text(ours),
-            share=_slice_text(comparison.part),
+            share=slice_text(comparison.part),
             not_compared={**compared.text.not_compared, **_unread_records(self.side.unread(compared.table.id))},
             method=self.method,
         )
@@ -520,12 +522,6 @@ def rows_in_doubt(compared: ComparedTable) -> int:
     return sum(record.facts["superseded_by"] is None for record in records)
 
 
-def _slice_text(part: Slice | TwoRanges) -> str:
-    from spark.proof.row_text import slice_text
-
-    return slice_text(part)
-
-
 def _digest_text(sums: Digest) -> str:
     """One text of all sums; none where rows are compared without."""
     return hashlib.sha256(repr(sorted(sums.items())).encode()).hexdigest()[:32] if sums else ""
@@ -544,10 +540,6 @@ def _few_enough(comparison: TableComparison) -> None:
             f"silver has {quantity(comparison.state.rows, 'row', form=',')}, and the source's side tells not of all keys: more "
             f"than {MAX_ROWS:,} would be looked at one by one; compare a share at a time (--share 1/8)"
         )
-
-
-def _no_sums(task: Task) -> LakeSum:
-    return task, {}, 0.0
 
 
 def _sum_task(comparison: TableComparison, task: Task) -> LakeSum:

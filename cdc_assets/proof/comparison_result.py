@@ -120,11 +120,6 @@ Row = Mapping[str, str | None]
 IN_SILVER, IN_QUARANTINE, BEFORE_SILVER = "silver", "quarantine", "bronze or before it"
 
 
-def place_of_damage(*, in_bronze: bool, set_aside: bool) -> str:
-    """Where the damage is: bronze folded anew has the source's row, or the key's newest event is in quarantine, or neither."""
-    return IN_SILVER if in_bronze else IN_QUARANTINE if set_aside else BEFORE_SILVER
-
-
 @dataclass(frozen=True)
 class RowDifference:
     """One key: the row in the source and in silver (None: no row), as canonical texts.
@@ -371,7 +366,7 @@ def difference_of(
     """What is wrong with a key. `in_bronze`: whether bronze has the source's row, where its hash says so; else by its texts."""
     kind = "missing" if silver is None else "phantom" if row is None else "twice" if copies > 1 else "differs"
     found_in_bronze = suspect.bronze == row if in_bronze is None else in_bronze
-    where = place_of_damage(in_bronze=found_in_bronze, set_aside=suspect.set_aside)
+    where = IN_SILVER if found_in_bronze else IN_QUARANTINE if suspect.set_aside else BEFORE_SILVER
     return RowDifference(key, kind, row, silver, where, max(1, copies))
 
 
