@@ -27,7 +27,6 @@ from spark.silver.row_fold import ABSENT, POSITION, lacks
 from spark.silver.silver_table import columns_with_bounds
 from spark.silver.typed_changes import slot
 from spark.specs import DELETED, SilverSpec
-from spark.table.commit_writer import commit_info
 from spark.table.data_files import (
     FEATURE,
     PROPERTY,
@@ -40,9 +39,8 @@ from spark.table.data_files import (
     write_file,
     write_vectors,
 )
-from spark.table.delta_rs import RowCounts, attempt, commit_settings, find_version
-from spark.table.delta_table import table_of
-from spark.table.snapshot import LiveTable, read_live_table
+from spark.table.delta_rs import RowCounts, commit_settings
+from spark.table.delta_table import LiveTable, commit_info, table_of
 from spark.table.table_folder import LakeFolder, open_folder
 
 
@@ -100,10 +98,14 @@ def merge_by_delta_rs(table: Any, spec: SilverSpec, changes: pa.Table, metadata:
         **commit_settings(metadata),
     )
     merging = merging.when_matched_delete(predicate=f"{newer} AND s._cdc_op = 'd'").when_matched_update(values, predicate=newer)
-    metrics = attempt(merging.when_not_matched_insert(values, predicate="s._cdc_op <> 'd'").execute, spec.path, operation_id)
+    metrics = table_of(spec.path).attempt(
+        merging.when_not_matched_insert(values, predicate="s._cdc_op <> 'd'").execute, operation_id
+    )
     if metrics and not any(metrics.get(f"num_target_rows_{name}", 0) for name in _COUNTED):
         _commit_no_rows(table, changes, metadata, spec.path, operation_id)
-    return find_version(spec.path, operation_id), {name: int(metrics.get(f"num_target_rows_{name}", 0)) for name in _COUNTED}
+    return table_of(spec.path).find_commit(operation_id).version, {
+        name: int(metrics.get(f"num_target_rows_{name}", 0)) for name in _COUNTED
+    }
 
 
 def _commit_no_rows(table: Any, changes: pa.Table, metadata: str, path: str, operation_id: str) -> None:
@@ -111,7 +113,7 @@ def _commit_no_rows(table: Any, changes: pa.Table, metadata: str, path: str, ope
     from deltalake import write_deltalake
 
     settings = commit_settings(metadata)
-    attempt(lambda: write_deltalake(table, changes.slice(0, 0), mode="append", **settings), path, operation_id)
+    table_of(path).attempt(lambda: write_deltalake(table, changes.slice(0, 0), mode="append", **settings), operation_id)
 
 
 def compact(table: Any) -> None:
@@ -228,7 +230,7 @@ def fill_from_table(table: Any, spec: SilverSpec, changes: pa.Table, truncated: 
 
 
 def _rows_to_fill_from(table: Any, spec: SilverSpec, lacking: pa.Table, truncated: str | None) -> list[FileMatches]:
-    folder, live = open_folder(spec.path), read_live_table(spec.path, table.version())
+    folder, live = open_folder(spec.path), table_of(spec.path).snapshot(table.version())
     matches = find_matches(folder, list(live.files.values()), read_masks(table), lacking, spec.keys)
     if truncated is not None:
         matches = [match.select(~_are_below(folder, match.file, truncated)[match.rows]) for match in matches]
@@ -330,7 +332,7 @@ def merge_by_vectors(
     Raises:
         LeftToSparkError: the log has changed meanwhile, or has a form that is not read here; nothing is committed.
     """
-    folder, live = open_folder(spec.path), read_live_table(spec.path)
+    folder, live = open_folder(spec.path), table_of(spec.path).snapshot()
     leave_first({"somebody else has committed to the table meanwhile": live.version != table.version()})
     masks = read_masks(table)
     rows = changes.rows
@@ -352,7 +354,7 @@ def merge_by_vectors(
     actions = [*(upgrade_protocol(live) if changes.vectors else ()), *_actions(spec, live, masks, gone, written_changes)]
     metrics = {f"numTargetRows{name.capitalize()}": count for name, count in counts.items()}
     table_of(spec.path).commit(live.version, [commit_info("MERGE", metadata, metrics), *actions])
-    return find_version(spec.path, operation_id), counts
+    return table_of(spec.path).find_commit(operation_id).version, counts
 
 
 def _add_truncated(

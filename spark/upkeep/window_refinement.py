@@ -10,7 +10,6 @@ a pane and `is_final` say so.
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 import uuid
 from functools import reduce
@@ -23,9 +22,8 @@ from pyspark.sql.types import DecimalType, DoubleType, FloatType
 
 from spark.errors import JobRefusedError
 from spark.specs import DELETED, JobResult
-from spark.table.commit_history import Commit, history
+from spark.table.delta_table import Commit, table_of
 from spark.table.identifiers import quote
-from spark.table.lake_location import is_reached
 from spark.table.log_reader import commit_file
 from spark.table.spark_failures import SPARK_FAILURES, is_closed_session, is_lost_work, run_again
 from spark.table.spark_session import compute_once
@@ -127,13 +125,12 @@ def silver_rows(session: SparkSession, spec: WindowedSpec, version: int) -> Data
 
 def file_changes(spec: WindowedSpec, after: int, upto: int) -> list[str] | None:
     """The names of the files that came or went; None where the log does not tell, or tells of too many."""
-    if not is_reached(spec.silver_path) or upto < after:
+    if upto < after:
         return None
-    folder, names = open_folder(spec.silver_path), set[str]()
+    names = set[str]()
     try:
         for version in range(after + 1, upto + 1):
-            for line in folder.lines(commit_file(version)):
-                action = json.loads(line)
+            for action in table_of(spec.silver_path).actions(version):
                 for file in (action.get("add"), action.get("remove")):
                     if file is not None:
                         names.add(unquote(file["path"]).rpartition("/")[2])
@@ -144,8 +141,6 @@ def file_changes(spec: WindowedSpec, after: int, upto: int) -> list[str] | None:
 
 def version_mark(spec: WindowedSpec, version: int) -> str:
     """What tells a version from the one of that number of a table made again; empty where its commit is not to be read."""
-    if not is_reached(spec.silver_path):
-        return ""
     try:
         content = open_folder(spec.silver_path).read(commit_file(version))
     except FileNotFoundError:
@@ -191,7 +186,7 @@ def refine_windows(session: SparkSession, spec: WindowedSpec) -> JobResult:
 
 def _run(session: SparkSession, spec: WindowedSpec) -> JobResult:
     started = time.monotonic()
-    newest, before = history(session, spec.silver_path, 1), state_of_results(session, spec)
+    newest, before = table_of(spec.silver_path).history(1), state_of_results(session, spec)
     if not newest:
         return _result(spec, before, None, {}, started)
     upto = newest[0].version if spec.silver_limit is None else min(spec.silver_limit, newest[0].version)

@@ -21,9 +21,9 @@ from spark.silver import fold_job as silver
 from spark.silver import small_table_fold, task_merge
 from spark.silver.small_tables import SmallTableOutcome, SmallTablesSpec, run
 from spark.specs import Column, JobResult, SilverSpec
-from spark.table import write_lease
-from spark.table.commit_history import fold_history
+from spark.table import delta_table, write_lease
 from spark.table.commit_metadata import fold
+from spark.table.delta_table import table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -274,16 +274,16 @@ def test_an_answer_that_is_lost_is_a_commit_all_the_same(
     source.fold()
     source.write("t", "u", 1)
     source.append()
-    commit = task_merge.attempt
+    commit = delta_table.DeltaTable.attempt
 
-    def lose(act: Any, path: str, operation_id: str) -> dict[str, Any]:
+    def lose(table: delta_table.DeltaTable, act: Any, operation_id: str) -> dict[str, Any]:
         def and_fail() -> None:
             act()
             raise OSError("the connection was cut")
 
-        return commit(and_fail, path, operation_id)
+        return commit(table, and_fail, operation_id)
 
-    monkeypatch.setattr(task_merge, "attempt", lose)
+    monkeypatch.setattr(delta_table.DeltaTable, "attempt", lose)
     assert fold_by_delta_rs(source, monkeypatch).version == 1
     source.check()
 
@@ -292,7 +292,7 @@ def fold_by_delta_rs(source: Source, monkeypatch: pytest.MonkeyPatch) -> JobResu
     """The source's first table as if it were larger than what a task holds, in this process."""
     monkeypatch.setattr(small_table_fold, "MOST_BYTES_HELD", 0)
     table = source.tables[0]
-    committed = fold_history(source.session, source.lake.bronze_path, fold)
+    committed = table_of(source.lake.bronze_path).fold(fold)
     folded = small_table_fold.read_folded(source.spec(table).path)
     assert folded is not None
     tail = BronzeTail(source.lake.bronze_path, [table], after=folded.bronze_version, version=committed.version)

@@ -10,9 +10,8 @@ import pytest
 from deltalake import DeltaTable as ByDeltaRs
 
 from spark.errors import LeftToSparkError
-from spark.table.commit_writer import commit_info, create_table
 from spark.table.data_files import write_file
-from spark.table.delta_table import table_of
+from spark.table.delta_table import commit_info, table_of
 from spark.table.log_reader import last_checkpoint
 from spark.table.table_folder import open_folder
 
@@ -21,7 +20,7 @@ ROWS = pa.table({"a": [1], "b": ["x"]})
 
 def make(path: Path, interval: int, rows: pa.Table = ROWS) -> str:
     path.mkdir()
-    create_table(str(path), rows, {"delta.checkpointInterval": str(interval)}, "")
+    table_of(str(path)).create(rows, {"delta.checkpointInterval": str(interval)}, "")
     return str(path)
 
 
