@@ -186,8 +186,8 @@ def test_killed_after_the_commit(remote: str, session: SparkSession, broker: Bro
     (tmp_path / "spec.json").write_text(asked.to_json())
     # The job's process dies when it looks for its commit, the first thing that it does once Delta has it.
     code = (
-        "import os, signal, sys; from spark import __main__; from spark.bronze import append_job as bronze\n"
-        "bronze.commit_of = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import os, signal, sys; from spark import __main__; from spark.table.delta_table import DeltaTable\n"
+        "DeltaTable.find_commit = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
         "sys.exit(__main__.main(sys.argv[1:]))"
     )
     command = [sys.executable, "-c", code, "--job", "bronze", "--spec", str(tmp_path / "spec.json"), "--remote", remote]

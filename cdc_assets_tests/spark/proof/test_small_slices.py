@@ -14,13 +14,14 @@ import pytest
 from cdc_assets_tests.support.lake.lake import ID_V, rows
 from cdc_assets_tests.support.lake.ledger_records import Made, sent
 from cdc_assets_tests.support.lake.topics import Broker
-from spark.bronze import small_append as bronze
+from spark.bronze import append_job as bronze
 from spark.proof import ledger_job, ledger_small_slices
 from spark.proof.ledger_contract import LedgerSpec, LedgerTable
 from spark.proof.ledger_job import count_slice
 from spark.silver import fold_job as silver
 from spark.silver import small_tables
 from spark.specs import BronzeSpec, SilverSpec, TopicRange
+from spark.table.delta_table import table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +62,7 @@ class Chain:
 
     def fold(self, *names: str) -> None:
         topics = tuple(self.range_of(name, self.mirror[name]) for name in names)
-        bronze.append_small_batch(self.session, BronzeSpec(str(self.root / "bronze"), self.kafka, topics, uuid.uuid4().hex))
+        bronze.run(self.session, BronzeSpec(str(self.root / "bronze"), self.kafka, topics, uuid.uuid4().hex))
         for outcome in small_tables.run(self.session, small_tables.SmallTablesSpec(tuple(self.silver(name) for name in names))):
             if outcome.result is None:
                 silver.run(self.session, outcome.spec)
@@ -126,7 +127,7 @@ def test_they_are_counted_as_spark_counts_them(session: SparkSession, kafka: str
             by_op = Counter({op: sum(r[link] for r in own if r["op"] == op) for op in {r["op"] for r in own}})
             assert by_op == Counter(m.op for m in chain.made[name])
         assert {fate: sum(r[fate] for r in own) for fate in fates[name]} == dict(fates[name])
-    state, other = (ledger_job.fold_history(session, str(tmp_path / n), ledger_job.fold_ledger) for n in ("arrow", "spark"))
+    state, other = (table_of(str(tmp_path / n)).fold(ledger_job.fold_ledger) for n in ("arrow", "spark"))
     assert state.tables == other.tables
 
 
