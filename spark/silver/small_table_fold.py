@@ -38,12 +38,10 @@ from spark.silver.small_tables import reason_against
 from spark.silver.task_merge import TableSize, size_of
 from spark.silver.typed_changes import slot
 from spark.specs import DELETED, META, JobResult, SilverSpec
-from spark.table import commit_writer
-from spark.table.commit_history import Commit
-from spark.table.commit_metadata import Committed, CommittedTopic, Folded, fold_silver, silver_metadata, surviving
+from spark.table.commit_metadata import Committed, CommittedTopic, Folded, fold_silver, silver_metadata
 from spark.table.data_files import PROPERTY as PROPERTY_OF_VECTORS
 from spark.table.delta_rs import open_delta
-from spark.table.log_reader import newest_commits, widen
+from spark.table.delta_table import Commit, table_of
 from spark.table.write_lease import lend_to_task
 
 _OFFSET_PART = 1 + NUMBER_WIDTH
@@ -100,9 +98,13 @@ def _mark_deleted(rows: pa.Table, spec: SilverSpec) -> pa.Table:
 
 
 def create_table(spec: SilverSpec, rows: pa.Table, user_metadata: str) -> None:
-    """The table as its version 0, or nothing. Raises LeftToSparkError: somebody else has made one meanwhile."""
+    """The table as its version 0, or nothing.
+
+    Raises:
+        LeftToSparkError: somebody else has made one meanwhile.
+    """
     properties = {**silver_table.table_properties(spec), PROPERTY: first_ledger(spec).to_text()}
-    commit_writer.create_table(spec.path, rows, properties, user_metadata, bounded=silver_table.columns_with_bounds(spec))
+    table_of(spec.path).create(rows, properties, user_metadata, bounded=silver_table.columns_with_bounds(spec))
 
 
 MOST_EVENTS = 1_000_000
@@ -127,10 +129,14 @@ class SmallTable:
 
 
 def read_folded(path: str) -> Folded | None:
-    """What the table has folded; None where there is none. Raises LeftToSparkError: its log does not tell that here."""
-    commits: list[dict[str, Any]] = []
-    for commits in widen(lambda limit: newest_commits(path, limit) or []):
-        folded = fold_silver(surviving(commits))
+    """What the table has folded; None where there is none.
+
+    Raises:
+        LeftToSparkError: its log does not tell that here.
+    """
+    commits: list[tuple[int, str | None]] = []
+    for commits in table_of(path).looks():
+        folded = fold_silver(commits)
         if folded is not None:
             return folded
     if commits:
@@ -281,7 +287,11 @@ def _fold_changes(changes: pa.Table, spec: SilverSpec, *, from_start: bool) -> t
 
 
 def new_rows(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> ChangedRows:
-    """The new rows of a table without a key. Raises LeftToSparkError: Spark has to look at it."""
+    """The new rows of a table without a key.
+
+    Raises:
+        LeftToSparkError: Spark has to look at it.
+    """
     batch, before = _batch(table, silver_run, tail), silver_run.before
     truncated = batch.truncated != (before.truncated if before else None)
     leave_first({"an event comes late": batch.late.num_rows, "a TRUNCATE of a table without a key": truncated})
@@ -367,7 +377,11 @@ def spec_of_table(delta: Any, spec: SilverSpec, before: Folded) -> SilverSpec:
 
 
 def refuse_rules(silver_run: SilverRun, fields: list[Field]) -> None:
-    """Rules and states of a table that only Spark's fold knows. Raises LeftToSparkError: naming the first of them."""
+    """Rules and states of a table that only Spark's fold knows.
+
+    Raises:
+        LeftToSparkError: naming the first of them.
+    """
     spec, before = silver_run.spec, silver_run.before
     topics_before, topics = before.topics if before else {}, silver_run.committed.of_table(spec.table)
     kinds = {f.column.name: silver_table.type_name(f.column) for f in fields}
