@@ -27,7 +27,6 @@ from spark.silver.row_fold import ABSENT, POSITION, lacks
 from spark.silver.silver_table import columns_with_bounds
 from spark.silver.typed_changes import slot
 from spark.specs import DELETED, SilverSpec
-from spark.table.commit_writer import commit_info
 from spark.table.data_files import (
     FEATURE,
     PROPERTY,
@@ -40,9 +39,8 @@ from spark.table.data_files import (
     write_file,
     write_vectors,
 )
-from spark.table.delta_rs import RowCounts, find_version
-from spark.table.delta_table import table_of
-from spark.table.snapshot import LiveTable, read_live_table
+from spark.table.delta_rs import RowCounts
+from spark.table.delta_table import LiveTable, commit_info, table_of
 from spark.table.table_folder import LakeFolder, open_folder
 
 
@@ -174,7 +172,7 @@ def fill_from_table(table: Any, spec: SilverSpec, changes: pa.Table, truncated: 
 
 
 def _rows_to_fill_from(table: Any, spec: SilverSpec, lacking: pa.Table, truncated: str | None) -> list[FileMatches]:
-    folder, live = open_folder(spec.path), read_live_table(spec.path, table.version())
+    folder, live = open_folder(spec.path), table_of(spec.path).snapshot(table.version())
     matches = find_matches(folder, list(live.files.values()), read_masks(table), lacking, spec.keys)
     if truncated is not None:
         matches = [match.select(~_are_below(folder, match.file, truncated)[match.rows]) for match in matches]
@@ -276,7 +274,7 @@ def merge_by_vectors(
     Raises:
         LeftToSparkError: the log has changed meanwhile, or has a form that is not read here; nothing is committed.
     """
-    folder, live = open_folder(spec.path), read_live_table(spec.path)
+    folder, live = open_folder(spec.path), table_of(spec.path).snapshot()
     leave_first({"somebody else has committed to the table meanwhile": live.version != table.version()})
     masks = read_masks(table)
     rows = changes.rows
@@ -298,7 +296,7 @@ def merge_by_vectors(
     actions = [*(upgrade_protocol(live) if changes.vectors else ()), *_actions(spec, live, masks, gone, written_changes)]
     metrics = {f"numTargetRows{name.capitalize()}": count for name, count in counts.items()}
     table_of(spec.path).commit(live.version, [commit_info("MERGE", metadata, metrics), *actions])
-    return find_version(spec.path, operation_id), counts
+    return table_of(spec.path).find_commit(operation_id).version, counts
 
 
 def _add_truncated(
