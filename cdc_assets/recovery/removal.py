@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdc_assets.backup.backup_end import forget_ends
+from cdc_assets.backup.kept_cuts import FOLDER as CUTS
 from cdc_assets.backup.object_layout import manifests_prefix, table_prefix
 from cdc_assets.backup.platform_log import FOLDER as PLATFORM
 from cdc_assets.capture.connectors.connector_inventory import COMMIT, connector_owners
@@ -30,6 +32,7 @@ from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, RefusalErr
 from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.loader import REMOVED, load_source, load_sources
 from cdc_assets.registry.source_declaration import BaseSource
+from cdc_assets.registry.source_state import forget_source
 from spark.errors import LeftToSparkError, quantity
 from spark.table.lake_location import is_object
 from spark.table.table_folder import open_folder
@@ -256,6 +259,7 @@ def remove_backup(chain: Chain[BaseSource]) -> list[str]:
         for key in keys:
             store.delete(key)
         gone.append(f"{quantity(len(keys), 'object')} below {store.url}/{prefix}")
+    forget_ends(chain.source.name)
     return gone
 
 
@@ -271,7 +275,7 @@ def _of_tables(source: BaseSource, keys: list[str]) -> dict[str, list[str]]:
         manifests = manifests_prefix(source.name, table)
         # Manifests last: killed in between, the rest is still known for the table's.
         ordered = sorted(of, key=lambda key: (key.startswith(manifests), key))
-        if table in declared or table == PLATFORM or ordered[-1].startswith(manifests):
+        if table in declared or table in (PLATFORM, CUTS) or ordered[-1].startswith(manifests):
             ordered_keys[table_prefix(source.name, table)] = ordered
     return ordered_keys
 
@@ -282,6 +286,7 @@ def forget_state(source: BaseSource) -> None:
         (settings.home() / pattern.format(source.name)).unlink(missing_ok=True)
     for file in (settings.home() / "windows").glob(f"{source.name}.*.json"):
         file.unlink()
+    forget_source(source.name)
 
 
 _ASKED_SECONDS = 10.0
