@@ -127,16 +127,6 @@ def put_aside(found: DeclaredIn) -> DeclaredIn:
 _TOPIC_DEADLINE_SECONDS = 60.0
 _WAITS_SECONDS = 900.0
 """For whoever writes a table just now."""
-_STATE = (
-    "incarnations/{}.json",
-    "kept-logs/{}.json",
-    "onboarding/{}.json",
-    "restores/{}.json",
-    "mirrors/{}.json",
-    "reconciliation/{}.json",
-    "reconciliation/{}.differing.json",
-    "reconciliation/{}.unsent.json",
-)
 
 
 def core_topics(source: Any) -> list[str]:
@@ -280,15 +270,6 @@ def _of_tables(source: BaseSource, keys: list[str]) -> dict[str, list[str]]:
     return ordered_keys
 
 
-def forget_state(source: BaseSource) -> None:
-    """What earlier looks have remembered of the source, in CDC_HOME."""
-    for pattern in _STATE:
-        (settings.home() / pattern.format(source.name)).unlink(missing_ok=True)
-    for file in (settings.home() / "windows").glob(f"{source.name}.*.json"):
-        file.unlink()
-    forget_source(source.name)
-
-
 _ASKED_SECONDS = 10.0
 
 
@@ -430,7 +411,7 @@ def remove_source(removal: Removal) -> None:
             if step.word in choice.gone:
                 removal.say(f"{step.word}: {step.what(source)}")
                 removal.gone += step.run(removal)
-        forget_state(source)
+        forget_source(source.name)
         if "registry" in choice.deleted and removal.declared.aside:
             removal.declared.file.unlink(missing_ok=True)
             removal.gone.append(f"file {removal.declared.file}")

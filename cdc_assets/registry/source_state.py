@@ -1,8 +1,8 @@
 """What this machine remembers of a source: one file below CDC_HOME, a section for each part of the program that remembers.
 
-    <CDC_HOME>/state/<source>.json    whole, old or new, after a crash at any moment; written by one process at a time
+    <CDC_HOME>/source-state/<source>.json    {"<section>": …}; whole, old or new, after a crash at any moment
 
-Nothing in it is needed to go on: what is gone is looked at again. `cdc remove` removes the file.
+One process at a time writes it. `cdc remove` removes it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from cdc_assets.registry import settings
 from cdc_assets.registry.durable_file import make_private_folder, read_json, replace_json
+from cdc_assets.registry.errors import CdcAssetsError
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,9 @@ class SourceState:
         """What was written last.
 
         Raises:
-            ValueError: the file is no JSON.
-            CdcAssetsError: it has another format.
+            CdcAssetsError: the file is no JSON, or has another format.
         """
-        return (read_json(self.file) or {}).get(self.section)
+        return _sections(self.source).get(self.section)
 
     def write(self, remembered: Any) -> None:
         """Replace what is remembered; None forgets it. Other sections stay as they are."""
@@ -47,7 +47,7 @@ class SourceState:
     def change(self, new_of_old: Callable[[Any], Any]) -> None:
         """Replace what is remembered by what the function makes of it; no other process writes the file meanwhile."""
         with _writing(self.file):
-            sections = read_json(self.file) or {}
+            sections = _sections(self.source)
             before = sections.pop(self.section, None)
             after = new_of_old(before)
             if after is not None:
@@ -58,7 +58,7 @@ class SourceState:
 
 def state_file(source: str) -> Path:
     """Where all that is remembered of a source stands."""
-    return settings.home() / "state" / f"{source}.json"
+    return settings.home() / "source-state" / f"{source}.json"
 
 
 def forget_source(source: str) -> None:
@@ -67,6 +67,17 @@ def forget_source(source: str) -> None:
     if file.is_file():
         with _writing(file):
             file.unlink(missing_ok=True)
+
+
+def _sections(source: str) -> dict[str, Any]:
+    file = state_file(source)
+    try:
+        return dict(read_json(file) or {})
+    except (OSError, ValueError) as error:
+        # Taken for empty, it would turn red checks green.
+        raise CdcAssetsError(
+            f"{file} cannot be read: {error}; put it back, or remove it and compare every row: cdc reconcile {source}"
+        ) from error
 
 
 @contextmanager
