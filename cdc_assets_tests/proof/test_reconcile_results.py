@@ -22,7 +22,7 @@ from cdc_assets.proof.compared_slices import MOST_OPEN, advance_cursors, share_a
 from cdc_assets.proof.comparison_at_cut import ComparisonScope
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, RowDifference, TableResult, Veil
 from cdc_assets.registry.source_declaration import Source
-from cdc_assets.registry.source_state import SourceState
+from cdc_assets.registry.source_state import SourceState, forget_source
 from spark.proof.key_order import KeyRange, TwoRanges
 from spark.proof.row_text import RowText
 from spark.specs import Column, SilverSpec
@@ -126,8 +126,7 @@ def test_a_cursor_outlives_a_restart_and_belongs_to_its_key(monkeypatch: pytest.
         None,
         ("2:c;",),
     )
-    (file,) = (tmp_path / "reconciliation").iterdir()
-    file.write_text("{")
+    forget_source("s")
     assert compared_slices.last_compared_key("s", "u", ("a", "b")) is None
 
 
@@ -160,7 +159,7 @@ def test_a_difference_stays_red_until_it_is_mended(monkeypatch: pytest.MonkeyPat
 
     damaged = {first: DIFFERENT}
     assert run(others[0], {}).verdict == EQUAL
-    assert not (tmp_path / "reconciliation").exists()
+    assert DIFFERING.read() is None
     assert (run(first, damaged).verdict, run(first, damaged).earlier) == (DIFFERENT, False)
     for part in (*others, *others):
         told = run(part, damaged)

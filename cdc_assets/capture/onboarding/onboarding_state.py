@@ -1,8 +1,8 @@
 """What an onboarding has done so far, of which declared source it is, what its steps work with, and what they ask of a kind
 of database.
 
-The state is one JSON file per source under CDC_HOME, replaced in one step after each step, so that a run that was killed
-goes on. Transactions that others have begun are waited for, and it is said whose they are.
+The state is a section of what this machine remembers of the source, replaced in one step after each step, so that a run that
+was killed goes on. Transactions that others have begun are waited for, and it is said whose they are.
 """
 
 from __future__ import annotations
