@@ -22,10 +22,10 @@ def cdc(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def ended(process: subprocess.Popen[str], *, seconds: float = 180) -> Any:
-    """What it printed, as JSON."""
+def ended(process: subprocess.Popen[str], *, seconds: float = 180, code: int = 0) -> Any:
+    """What it printed, as JSON; `code` is how it is to end."""
     out, err = process.communicate(timeout=seconds)
-    assert process.returncode == 0, f"{process.args}: {process.returncode}\n{out}\n{err}"
+    assert process.returncode == code, f"{process.args}: {process.returncode}\n{out}\n{err}"
     return json.loads(out)
 
 
