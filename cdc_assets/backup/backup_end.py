@@ -71,7 +71,7 @@ def remember_end(store: ObjectStore, newest: Manifest) -> None:
     SourceState(newest.plan.source, _SECTION).change(later)
 
 
-def seen_end(store: ObjectStore, source: str, table: str) -> SeenEnd | None:
+def end_on_this_machine(store: ObjectStore, source: str, table: str) -> SeenEnd | None:
     """How far this machine has seen the backup come; None: it never has."""
     noted = (SourceState(source, _SECTION).read() or {}).get(store.url, {}).get(table)
     return SeenEnd.from_json(noted) if noted else None
@@ -84,7 +84,7 @@ def forget_ends(source: str) -> None:
 
 def manifest_gone(store: ObjectStore, source: str, table: str, now: BackupPosition) -> str:
     """The manifest that this machine has seen as the newest, where the backup ends before it now; empty: it does not."""
-    seen = seen_end(store, source, table)
+    seen = end_on_this_machine(store, source, table)
     return seen.key if seen is not None and seen.is_lost(now) else ""
 
 
@@ -106,7 +106,7 @@ def earlier_ends(store: ObjectStore, source: str, table: str) -> EarlierEnds:
         positions = {int(partition): end for partition, end in state["ends"].items()}
         assert cut is not None
         ends[f"kept cut {cut.cut}"] = SeenEnd(cut.cut, state["id"], state["epoch"], positions, state["records"])
-    if seen := seen_end(store, source, table):
+    if seen := end_on_this_machine(store, source, table):
         ends[f"{seen.key}, which this machine has seen,"] = seen
     return ends
 
@@ -187,7 +187,7 @@ class BackupListing:
                 return
 
 
-def left_over_plans(
+def plans_without_manifest(
     store: ObjectStore, source: str, table: str, keys: Mapping[str, object], manifests: Mapping[str, object]
 ) -> dict[str, BatchPlan | str]:
     """Plans without a manifest by their keys, `keys` being those of the table; instead of one that cannot be read why."""

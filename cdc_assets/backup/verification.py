@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdc_assets.backup.backup_end import BackupListing, EarlierEnds, earlier_ends, is_planned, left_over_plans, read_plan
+from cdc_assets.backup.backup_end import BackupListing, EarlierEnds, earlier_ends, is_planned, plans_without_manifest, read_plan
 from cdc_assets.backup.kept_cuts import cuts_prefix
 from cdc_assets.backup.manifest import BatchPlan, KeptManifests, Manifest, ManifestObject
 from cdc_assets.backup.manifest_chain import BackupBase, chain_differences, find_base, is_gone
@@ -122,7 +122,7 @@ class _Verified:
             copies = KeptManifests(self.store, self.kept)
             by_key = dict(zip(keys, pool.map(lambda key: _read_manifest(copies, listed[key]), keys), strict=True))
             manifests = [manifest for manifest in by_key.values() if isinstance(manifest, Manifest)]
-            plans = left_over_plans(self.store, self.source, self.table, listed, by_key)
+            plans = plans_without_manifest(self.store, self.source, self.table, listed, by_key)
             listing = BackupListing(
                 self.store, self.source, self.table, all_listed, listed, by_key, copies.read, earlier, plans, base
             )
@@ -133,7 +133,7 @@ class _Verified:
             differences.extend(text for text in (*texts, *self._epoch_differences(listed)) if text is not None)
             strays = [*pool.map(lambda manifest: self._plan_difference(manifest.plan, listed), manifests), *plans.values()]
         unnamed = self._nobodys({*listed} - {item.key for item in items} - {*keys})
-        unfinished = self._planned(unnamed, plans, by_key)
+        unfinished = self._of_a_plan(unnamed, plans, by_key)
         strays += [f"{key} is in no manifest, and no plan names it" for key in unnamed if key not in unfinished]
         what = f"{self.source}/{self.table}"
         behind, against = _against_bronze(what, self.table, manifests, bronze_path, base) if bronze_path else (0, [])
@@ -147,22 +147,22 @@ class _Verified:
             strays=tuple(stray for stray in strays if isinstance(stray, str)),
         )
 
-    def _planned(self, unnamed: list[str], plans: Mapping[str, BatchPlan | str], manifests: Mapping[str, object]) -> list[str]:
+    def _of_a_plan(self, unnamed: list[str], plans: Mapping[str, BatchPlan | str], manifests: Mapping[str, object]) -> list[str]:
         """Those of the objects that a plan without a manifest names."""
         if not all(_is_planned_by(key, plans) for key in unnamed):
             # A plan that a backup has written since the listing came by its folder: it is there before its objects are.
             there = {item.key: item for item in self.store.list(plans_prefix(self.source, self.table))}
-            plans = left_over_plans(self.store, self.source, self.table, there, manifests)
+            plans = plans_without_manifest(self.store, self.source, self.table, there, manifests)
         return [key for key in unnamed if _is_planned_by(key, plans)]
 
     def _plan_difference(self, plan: BatchPlan, listed: Mapping[str, StoredObject]) -> str | None:
         """Why the plan of a whole batch is another than the one that its manifest has; nobody needs it any more."""
-        expected, found, harmless = plan.to_bytes(), listed.get(plan.key), "its batch is whole, and nothing is lost"
-        if found is None:
+        expected, stored, harmless = plan.to_bytes(), listed.get(plan.key), "its batch is whole, and nothing is lost"
+        if stored is None:
             return f"{plan.key} is missing; {harmless}"
         md5 = hashlib.md5(expected, usedforsecurity=False).hexdigest()
-        is_another = found.size != len(expected) or (found.md5 is not None and found.md5 != md5)
-        if is_another or (self.deep and found.md5 != md5 and _content(self.store, plan.key) != expected):
+        is_another = stored.size != len(expected) or (stored.md5 is not None and stored.md5 != md5)
+        if is_another or (self.deep and stored.md5 != md5 and _content(self.store, plan.key) != expected):
             return f"{plan.key} is another than its manifest says; {harmless}"
         return None
 

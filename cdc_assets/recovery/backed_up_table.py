@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from cdc_assets.backup.backup_end import BackupListing, earlier_ends, left_over_plans, read_plan
+from cdc_assets.backup.backup_end import BackupListing, earlier_ends, plans_without_manifest, read_plan
 from cdc_assets.backup.backup_position import BackupPosition
 from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject
 from cdc_assets.backup.manifest_chain import BackupBase, chain_differences, find_base, is_gone
@@ -90,7 +90,7 @@ def find_backup(store: ObjectStore, source: str, table: str) -> BackedUpTable:
     manifests = tuple(manifest for manifest in read if isinstance(manifest, Manifest))
     epochs = [read_plan(store, key) for key in sorted(listed) if is_epoch_key(key)]
     by_key = dict(zip(keys, read, strict=True))
-    plans = left_over_plans(store, source, table, listed, by_key)
+    plans = plans_without_manifest(store, source, table, listed, by_key)
     listing = BackupListing(
         store, source, table, all_listed, listed, by_key, lambda item: store.get(item.key), earlier, plans, whole_base
     )

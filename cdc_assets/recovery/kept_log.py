@@ -122,7 +122,7 @@ def _log_of(source: BaseSource) -> KeptLog | None:
 
 def _place_reached(chain: Chain[BaseSource], store: ObjectStore, log: KeptLog) -> int | None:
     state = _state(chain.source)
-    awaited = _awaited(state.read())
+    awaited = _parse_awaited(state.read())
     if awaited is None or time.time() - awaited.at > _NOTE_AGAIN_SECONDS:
         if (awaited := _look(chain, log)) is None:
             return None
@@ -157,7 +157,7 @@ def _has(chain: Chain[BaseSource], store: ObjectStore, topic: str, ends: Mapping
     return bronze.records_ahead_of(copied) <= 0
 
 
-def _awaited(document: Any) -> _Awaited | None:
+def _parse_awaited(document: Any) -> _Awaited | None:
     if document is None:
         return None
     ends = {topic: {int(p): end for p, end in at.items()} for topic, at in document["ends"].items()}

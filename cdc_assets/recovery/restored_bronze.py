@@ -197,8 +197,8 @@ def restore_bronze(request: RestoreRequest, say: Say) -> list[RestoredTable]:
         there = {table.name: _there(request, table) for table in request.tables}
         outcomes, ready = list[RestoredTable](), list[TableFiles]()
         for table in request.tables:
-            known = there[table.name]
-            outcome, files = (known, None) if known is not None else _pass(request, table, say)
+            restored_before = there[table.name]
+            outcome, files = (restored_before, None) if restored_before is not None else _pass(request, table, say)
             outcomes.append(outcome)
             ready += [files] if files is not None else []
         commit_tables(request, ready)
@@ -206,12 +206,6 @@ def restore_bronze(request: RestoreRequest, say: Say) -> list[RestoredTable]:
             for table_files in ready:
                 drop_unfinished(request.store, table_files.backup)
         return outcomes
-
-
-def find_backup_of(request: RestoreRequest, table: Table) -> BackedUpTable:
-    """The table's backup: as the request has listed it already, else by a listing of its store."""
-    name = names.table_name(table)
-    return request.backups.get(name) or find_backup(request.store, request.source.name, name)
 
 
 def _there(request: RestoreRequest, table: Table) -> RestoredTable | None:
@@ -249,7 +243,9 @@ def _outlook(request: RestoreRequest, found: BackedUpTable) -> RestoredTable:
 
 
 def _pass(request: RestoreRequest, table: Table, say: Say, *, is_plan: bool = False) -> tuple[RestoredTable, TableFiles | None]:
-    table_backup = find_backup_of(request, table)
+    name = names.table_name(table)
+    # As the request has listed it already, else by a listing of its store.
+    table_backup = request.backups.get(name) or find_backup(request.store, request.source.name, name)
     outlook = _outlook(request, table_backup)
     if outlook.outcome != RESTORED:
         return outlook, None

@@ -208,13 +208,8 @@ def plan_topics(chain: Chain[BaseSource]) -> list[TopicPlan]:
     return [*plans, *_lake_plans(chain, tables, kept, own)]
 
 
-def half_filled_topics(source: str) -> dict[str, str]:
+def half_filled_topics(source: str) -> SourceState:
     """Topics that a restore has begun to fill, `{topic: Kafka's id}`: whoever comes next fills them anew."""
-    return dict(half_filled(source).read() or {})
-
-
-def half_filled(source: str) -> SourceState:
-    """Where a restore of the source's topics notes them."""
     return SourceState(source, "half-filled topics")
 
 
@@ -247,7 +242,7 @@ def _why_free(source: BaseSource, state: TopicState | None) -> str:
     """Why nothing of a topic is lost by making it again; empty where something would be."""
     if state is None:
         return "is gone"
-    if half_filled_topics(source.name).get(state.name) == state.topic_id:
+    if (half_filled_topics(source.name).read() or {}).get(state.name) == state.topic_id:
         return "was begun to be restored, and not finished"
     return ""
 
