@@ -1,6 +1,4 @@
-"""What delta-rs does for us: commits of ours, and checkpoints of a table's log.
-
-A commit that fails may have lost no more than the answer: the log tells by the operation id whether it is made.
+"""What delta-rs does for us: tables read, and checkpoints of a table's log.
 
 In gs:// delta-rs reads alone: it writes by Google's XML interface, which the embedded endpoint knows by half. There the newest
 checkpoint and the commits since go to a folder of this machine, and what delta-rs makes of them is put beside them.
@@ -9,14 +7,11 @@ checkpoint and the commits since go to a folder of this machine, and what delta-
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from spark.errors import CommitLeftOutError, LeftToSparkError
-from spark.table.commit_metadata import carries
 from spark.table.lake_location import delta_options, is_object, store_place
-from spark.table.log_reader import LAST_CHECKPOINT, LOG, commit_names, last_checkpoint, newest_commits
+from spark.table.log_reader import LAST_CHECKPOINT, LOG, commit_names, last_checkpoint
 from spark.table.table_folder import LakeFolder, open_folder
 
 RowCounts = dict[str, int]
@@ -35,49 +30,6 @@ def is_delta(path: str) -> bool:
     from deltalake import DeltaTable
 
     return bool(DeltaTable.is_deltatable(path, storage_options=delta_options(path)))
-
-
-def commit_settings(metadata: str, **more: Any) -> dict[str, Any]:
-    """How delta-rs makes a commit of ours: with its metadata, and `more` of CommitProperties. It makes checkpoints; to clean the
-    log up it would list that whole at each commit."""
-    from deltalake import CommitProperties, PostCommitHookProperties
-
-    return {
-        "commit_properties": CommitProperties(custom_metadata={"userMetadata": metadata}, **more),
-        "post_commithook_properties": PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
-    }
-
-
-def attempt(commit: Callable[[], Any], path: str, operation_id: str) -> dict[str, Any]:
-    """What the commit tells; nothing where it fails and is in the log all the same.
-
-    Raises:
-        LeftToSparkError: it is not.
-    """
-    from deltalake.exceptions import DeltaError
-
-    try:
-        return commit() or {}
-    except (DeltaError, OSError, ValueError) as error:
-        if _find_version(path, operation_id) is None:
-            raise LeftToSparkError(f"delta-rs did not commit: {str(error)[:300]}") from error
-        return {}
-
-
-def find_version(path: str, operation_id: str) -> int:
-    """The version that carries our operation id: a write that returned is believed only once it is in the log.
-
-    Raises:
-        CommitLeftOutError: none does.
-    """
-    version = _find_version(path, operation_id)
-    if version is None:
-        raise CommitLeftOutError(f"{path}: the write returned, but no commit carries operation {operation_id}; run it again")
-    return version
-
-
-def _find_version(path: str, operation_id: str) -> int | None:
-    return next((c["version"] for c in newest_commits(path, 5) or () if carries(c["userMetadata"], operation_id)), None)
 
 
 def make_checkpoint(table: Any, path: str) -> None:
