@@ -88,15 +88,10 @@ _META = (
 )
 
 
-def lake_schema(fields: Sequence[Field]) -> pa.Schema:
-    """The table's columns, with the source's types as comments, and META."""
-    own = [pa.field(f.column.name, f.form.lake, metadata={"comment": f.column.source_type}) for f in fields]
-    return pa.schema([*own, *_META])
-
-
 def _name_columns(rows: pa.Table, spec: SilverSpec, fields: Sequence[Field]) -> pa.Table:
-    """As silver_table.name_columns: a table that keeps deleted rows says so of each."""
-    schema = lake_schema(fields)
+    """As silver_table.name_columns, with the source's types as comments: a table that keeps deleted rows says so of each."""
+    own = [pa.field(f.column.name, f.form.lake, metadata={"comment": f.column.source_type}) for f in fields]
+    schema = pa.schema([*own, *_META])
     rows = rows.select([*map(slot, range(len(fields))), *META]).rename_columns(schema.names).cast(schema)
     return rows.append_column(DELETED, pc.equal(rows["_cdc_op"], "d")) if spec.deletes == "soft" else rows
 

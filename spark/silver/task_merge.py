@@ -150,10 +150,10 @@ def rows_as_events(table: Any, spec: SilverSpec, events: pa.Table, truncated: st
     filed = [read_rows(folder, match.file, None, schema).take(pa.array(match.rows)) for match in matches]
     rows = above(pa.concat_tables([schema.empty_table(), *filed]), truncated)
     marked = rows[DELETED].fill_null(False)
-    held = _as_events(rows, names, events.schema, "r")
-    at = pc.if_else(marked, "", held[POSITION])
-    held = held.set_column(held.schema.get_field_index(POSITION), POSITION, at)
-    return pa.concat_tables([held, _as_events(rows.filter(marked), names, events.schema, "d")])
+    values = _as_events(rows, names, events.schema, "r")
+    at = pc.if_else(marked, "", values[POSITION])
+    values = values.set_column(values.schema.get_field_index(POSITION), POSITION, at)
+    return pa.concat_tables([values, _as_events(rows.filter(marked), names, events.schema, "d")])
 
 
 def _as_events(rows: pa.Table, names: Mapping[str, str], schema: pa.Schema, op: str) -> pa.Table:
@@ -162,11 +162,6 @@ def _as_events(rows: pa.Table, names: Mapping[str, str], schema: pa.Schema, op: 
     values["_cdc_op"] = pa.array([op] * rows.num_rows, pa.string())
     columns = [values.get(field.name, pa.nulls(rows.num_rows, field.type)) for field in schema]
     return pa.table(columns, names=schema.names).cast(schema)
-
-
-def _are_below(folder: LakeFolder, file: AddFile, truncated: str) -> np.ndarray:
-    """Which rows of a file a TRUNCATE at this position takes away."""
-    return pc.less(read_columns(folder, file, [POSITION])[POSITION], truncated).to_numpy()
 
 
 def _may_hold(file: AddFile, changes: pa.Table, keys: Sequence[str]) -> bool:
@@ -285,7 +280,7 @@ def _add_truncated(
     """Put the rows below a TRUNCATE among those that are gone, by file; how many more that are."""
     count = 0
     for path, file in live.files.items():
-        below = _are_below(folder, file, truncated)
+        below = pc.less(read_columns(folder, file, [POSITION])[POSITION], truncated).to_numpy()
         below &= rows_there(len(below), masks.get(unquote(path)))
         below[gone.get(path, [])] = False
         if below.any():
