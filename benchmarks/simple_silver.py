@@ -32,8 +32,8 @@ from spark.silver import silver_table
 from spark.silver.typed_changes import slot
 from spark.specs import META, SilverSpec
 from spark.table import spark_plans
-from spark.table.commit_history import Commit, commit_of, fold_history, silver_folded
 from spark.table.commit_metadata import Committed, CommittedTopic, Folded, fold, silver_metadata
+from spark.table.delta_table import Commit, table_of
 from spark.table.identifiers import quote, table_at
 from spark.table.spark_session import execute
 from spark.values.lake_types import lake_type
@@ -44,8 +44,8 @@ CORRUPT = "corrupt"
 
 def run(session: SparkSession, spec: SilverSpec) -> Commit | None:
     """Bring the table up to what bronze has committed; None when it is."""
-    committed = fold_history(session, spec.bronze_path, fold)
-    topics, before = committed.of_table(spec.table), silver_folded(session, spec.path)
+    committed = table_of(spec.bronze_path).fold(fold)
+    topics, before = committed.of_table(spec.table), table_of(spec.path).silver_folded()
     if before is not None and all(before.topics[name].positions == state.positions for name, state in topics.items()):
         return None
     # The same way of executing plans as the product's.
@@ -57,7 +57,7 @@ def run(session: SparkSession, spec: SilverSpec) -> Commit | None:
         rows = newest_per_key(decoded(table_events(session, spec, committed.version), spec), spec, sf.lit(False))
         writer = silver_table.name_columns(rows.where("_cdc_op <> 'd'"), spec).write.format("delta").mode("error")
         writer.options(**silver_table.table_properties(spec)).option("userMetadata", metadata).save(spec.path)
-        return commit_of(session, spec.path, operation_id)
+        return table_of(spec.path).find_commit(operation_id)
     _same_types(session, spec)
     changes = newest_per_key(decoded(new_events(session, spec, committed, before), spec), spec, _late(before))
     if news <= LOCAL_UP_TO:
@@ -70,7 +70,7 @@ def run(session: SparkSession, spec: SilverSpec) -> Commit | None:
             _merge(session, spec, committed, held, not held.where("late > 0").isEmpty(), metadata)
         finally:
             held.unpersist()
-    return commit_of(session, spec.path, operation_id)
+    return table_of(spec.path).find_commit(operation_id)
 
 
 def decoded(events: DataFrame, spec: SilverSpec) -> DataFrame:

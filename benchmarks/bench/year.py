@@ -22,8 +22,8 @@ from benchmarks.bench.sensor_tick import sensor_look
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.registry import names
 from spark.errors import quantity
+from spark.table.delta_table import table_of
 from spark.table.lake_location import is_local
-from spark.table.log_reader import newest_commits
 from spark.table.needed_versions import KIND
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def age(path: str, commits: int, *, bronze_version: int | None, checkpoint_each:
 
 def _newest(path: str) -> tuple[int, str]:
     """The newest version, and what the newest commit of ours says that the table holds: those of maintenance say nothing."""
-    commits = newest_commits(path, _LOOK) or []
+    commits = table_of(path).commits(_LOOK) or []
     for commit in commits:
         text = commit["userMetadata"] or ""
         if "cdc_assets" in text and json.loads(text).get("kind") != KIND:

@@ -96,10 +96,7 @@ def fold_small(
 ) -> dict[TableId, JobResult]:
     """What tasks have folded. A table that somebody else works, or that has failed, is left to its own job."""
     from spark.silver import small_tables
-    from spark.table.lake_location import is_reached
 
-    if not is_reached(chain.platform.lake):
-        return {}
     layer = layer_of_lake("silver", chain.platform.lake)
     with ExitStack() as locks:
         specs = {}

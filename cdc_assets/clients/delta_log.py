@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,11 +19,12 @@ from cdc_assets.clients import delta_rows
 from cdc_assets.clients.delta_rows import open_dataset
 from spark.proof.ledger_contract import Counted, fold_ledger
 from spark.specs import JobResult
-from spark.table.commit_metadata import Committed, Folded, fold, fold_silver, surviving
+from spark.table.commit_metadata import Committed, Folded, fold, fold_silver
 from spark.table.delta_rs import is_delta, open_delta
+from spark.table.delta_table import table_of
 from spark.table.identifiers import double_quote
 from spark.table.lake_location import is_object
-from spark.table.log_reader import fold_newest, newest_commits, newest_here, widen
+from spark.table.log_reader import newest_here
 from spark.table.needed_versions import Floor, floors_of
 
 Answer = TypeVar("Answer")
@@ -166,7 +166,7 @@ def version_that_folded(path: str, wanted: Folded) -> int | None:
 def versions_of_folds(path: str) -> Iterator[tuple[int, Folded]]:
     """Each fold that the log of a silver table still knows, newest first, with the newest version that has folded no more."""
     lowest: int | None = None
-    for commits in widen(partial(_commits, path), _PAGE):
+    for commits in table_of(path).looks(_PAGE):
         newest = max((version for version, _ in commits), default=-1)
         for version, text in sorted(commits, reverse=True):
             folded = fold_silver([(version, text)])
@@ -202,7 +202,7 @@ def _silver_rows(path: str) -> int | None:
 
 
 def _last_fold(path: str, up_to: int | None = None) -> Folded | None:
-    folds = map(fold_silver, widen(partial(_commits, path, up_to=up_to), _PAGE))
+    folds = map(fold_silver, table_of(path).looks(_PAGE, up_to=up_to))
     return next((folded for folded in folds if folded is not None), None)
 
 
@@ -234,21 +234,7 @@ def _as_much_as_needed(path: str, fold_commits: Callable[[list[tuple[int, str | 
     Raises:
         HistoryTooShortError: the log does not say it.
     """
-    return fold_newest(partial(_commits, path), lambda commits: fold_commits(commits) if commits else None, _PAGE, path=path)
-
-
-def _commits(path: str, limit: int | None, *, up_to: int | None = None) -> list[tuple[int, str | None]]:
-    """The newest commits, or those from a version on backwards; none where there is no table.
-
-    From the log's own files: delta-rs lists all of a log to tell the last of it. What is not read here it tells itself, and
-    says what is wrong.
-    """
-    entries = newest_commits(path, limit, up_to=up_to)
-    if entries is None:
-        table = open_table(path)
-        entries = table.history() if table is not None else []
-        entries = [entry for entry in entries if up_to is None or entry["version"] <= up_to][:limit]
-    return surviving(entries)
+    return table_of(path).fold(lambda commits: fold_commits(commits) if commits else None, _PAGE)
 
 
 def bronze_rows_below(path: str, topic: str, epochs: Mapping[int, Mapping[int, int]]) -> int:

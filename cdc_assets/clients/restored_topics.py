@@ -62,22 +62,21 @@ def record_restored(path: str, topics: Sequence[RestoredTopic]) -> None:
 def _append(path: str, rows: pa.Table) -> None:
     """By ourselves: in an object store delta-rs repeats a commit that was not answered as the next version, and it does not write
     to gs:// at all."""
-    from spark.table.commit_writer import commit_info, create_table_of_files, put_commit
     from spark.table.data_files import write_file
-    from spark.table.log_reader import newest_commits
+    from spark.table.delta_table import commit_info, table_of
     from spark.table.table_folder import open_folder
 
     folder, operation = open_folder(path), json.dumps({"operation_id": uuid.uuid4().hex})
     folder.make()
     file = write_file(folder, rows)
     while True:
-        newest = newest_commits(path, 1)
+        newest = table_of(path).commits(1)
         try:
-            if newest is None:
-                create_table_of_files(path, rows.schema, [file], {}, operation)
+            if not newest:
+                table_of(path).create_of_files(rows.schema, [file], {}, operation)
             else:
                 info = commit_info("WRITE", operation, {"numFiles": 1, "numOutputRows": rows.num_rows}, {"mode": "Append"})
-                put_commit(path, newest[0]["version"] + 1, [info, {"add": file}])
+                table_of(path).put(newest[0]["version"] + 1, [info, {"add": file}])
             return
         except LeftToSparkError:
             # Somebody else has committed that version: ours is the next.

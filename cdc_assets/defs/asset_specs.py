@@ -33,7 +33,7 @@ from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
 from spark.specs import BRONZE_COLUMNS
-from spark.table.log_reader import ChangeCommit, last_row_change
+from spark.table.delta_table import ChangeCommit, table_of
 
 
 def asset_key(layer: str, source: BaseSource, table: Table | None = None) -> dg.AssetKey:
@@ -216,7 +216,7 @@ def silver_version(lake: str, source: BaseSource, table: Table, told: str | None
         paths.append(names.history_path(lake, source, table))
     commits_before = [ChangeCommit.parse(text) for text in (told or "").split()]
     commits_before += [None] * (len(paths) - len(commits_before))
-    changes = [last_row_change(path, before) for path, before in zip(paths, commits_before, strict=False)]
+    changes = [table_of(path).last_row_change(before) for path, before in zip(paths, commits_before, strict=False)]
     return " ".join(str(change) for change in changes if change is not None) or None
 
 

@@ -163,9 +163,8 @@ def keep_cut(lake: str, source: BaseSource, cut: CutManifest, keep: timedelta) -
 def _write(path: str, cut: CutManifest, keep: timedelta) -> list[str]:
     import pyarrow as pa
 
-    from spark.table.commit_writer import create_table
     from spark.table.data_files import read_rows, write_file
-    from spark.table.snapshot import read_live_table
+    from spark.table.delta_table import table_of
     from spark.table.table_folder import open_folder
     from spark.upkeep.file_rewrite import replace_files, turn
 
@@ -173,9 +172,9 @@ def _write(path: str, cut: CutManifest, keep: timedelta) -> list[str]:
     if open_table(path) is None:
         with turn(path):
             properties = {"delta.checkpointInterval": "100", PROPERTY: str(FORMAT)}
-            create_table(path, pa.Table.from_pylist(cut.to_rows(), schema=schema), properties, "")
+            table_of(path).create(pa.Table.from_pylist(cut.to_rows(), schema=schema), properties, "")
         return []
-    live, folder = read_live_table(path), open_folder(path)
+    live, folder = table_of(path).snapshot(), open_folder(path)
     _refuse_other_format(path, live.metadata["configuration"])
     files = list(live.files.values())
     rows = [row for file in files for row in read_rows(folder, file, None, schema).to_pylist()]

@@ -27,7 +27,8 @@ from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
 from spark.proof.ledger_contract import Counted
 from spark.table.commit_metadata import fold_silver
-from spark.table.log_reader import LOG, commit_at
+from spark.table.delta_table import table_of
+from spark.table.log_reader import LOG
 from spark.table.needed_versions import NamedVersion, Need
 from spark.table.table_folder import open_folder
 from spark.upkeep.file_rewrite import MOST_SMALL
@@ -160,7 +161,7 @@ def _needs_of_bronze(lake: str, source: BaseSource, of_silver: Mapping[str, tupl
             if any(state.records_ahead_of(folded.topics.get(topic)) for topic, state in topics.items()):
                 yield Need(max(0, folded.bronze_version), f"{table_name} has not folded what comes after it")
         for need in of_silver[table.name]:
-            text = commit_at(names.silver_path(lake, source, table), need.version)
+            text = table_of(names.silver_path(lake, source, table)).user_metadata(need.version)
             fold = fold_silver([(need.version, text)])
             if fold is not None:
                 yield Need(max(0, fold.bronze_version), need.reason)

@@ -12,9 +12,8 @@ from cdc_assets.chain.silver_fold import MASK, preview
 from cdc_assets.registry.display_text import in_markdown
 from cdc_assets_tests.support.lake.delta_shop import write
 from spark.silver.task_merge import upgrade_protocol
-from spark.table.commit_writer import put_commit
 from spark.table.data_files import write_vectors
-from spark.table.snapshot import read_live_table
+from spark.table.delta_table import table_of
 from spark.table.table_folder import open_folder
 
 NAMES, LONG = ["a|b", None, "<b>x</b>"], "y" * 61
@@ -40,13 +39,13 @@ def test_rows_are_shown_without_what_is_sensitive(tmp_path: Path) -> None:
 
 def test_rows_that_are_gone_are_not_shown(tmp_path: Path) -> None:
     path = written(tmp_path)
-    live = read_live_table(path)
+    live = table_of(path).snapshot()
     [(name, file)] = live.files.items()
     vector = write_vectors(open_folder(path), {name: np.array([0])})[name]
     gone = {"path": name, "deletionTimestamp": 1, "dataChange": True}
     info = {"commitInfo": {"timestamp": 1, "operation": "DELETE", "operationParameters": {}}}
-    put_commit(
-        path, live.version + 1, [info, *upgrade_protocol(live), {"remove": gone}, {"add": {**file, "deletionVector": vector}}]
+    table_of(path).put(
+        live.version + 1, [info, *upgrade_protocol(live), {"remove": gone}, {"add": {**file, "deletionVector": vector}}]
     )
     assert json.loads(file["stats"])["numRecords"] == 3
     assert [line.split()[1] for line in preview(path, (), 5).splitlines()[2:]] == ["2", "3"]

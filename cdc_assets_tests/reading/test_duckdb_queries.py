@@ -20,9 +20,8 @@ from cdc_assets.reading.duckdb_sql import statements_of
 from cdc_assets.registry.errors import RefusalError
 from cdc_assets_tests.support.lake.delta_shop import write, write_shop
 from spark.silver.task_merge import upgrade_protocol
-from spark.table.commit_writer import put_commit
 from spark.table.data_files import write_vectors
-from spark.table.snapshot import read_live_table
+from spark.table.delta_table import table_of
 from spark.table.table_folder import open_folder
 
 
@@ -108,14 +107,14 @@ def test_sensitive_columns_are_hashes(lake: Path) -> None:
 def test_deletion_vectors_are_heeded(lake: Path) -> None:
     path = lake / "silver/shop/order"
     write(path, pa.table({"id": [2, 3, 4], "note": ["b", "c", "d"]}))
-    live = read_live_table(str(path))
+    live = table_of(str(path)).snapshot()
     name = next(name for name, file in live.files.items() if json.loads(file["stats"])["numRecords"] == 3)
     vector = write_vectors(open_folder(str(path)), {name: np.array([1])})[name]
     file = live.files[name]
     gone = {"path": name, "deletionTimestamp": 1, "dataChange": True}
     added = {**file, "deletionVector": vector, "dataChange": True}
     info = {"commitInfo": {"timestamp": 1, "operation": "DELETE", "operationParameters": {}}}
-    put_commit(str(path), live.version + 1, [info, *upgrade_protocol(live), {"remove": gone}, {"add": added}])
+    table_of(str(path)).put(live.version + 1, [info, *upgrade_protocol(live), {"remove": gone}, {"add": added}])
     assert "deletionVectors" in (DeltaTable(str(path)).protocol().reader_features or ())
     assert [row["id"] for row in rows("SELECT id FROM silver.shop.order ORDER BY id")] == [1, 2, 4]
 

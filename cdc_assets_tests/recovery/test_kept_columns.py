@@ -25,7 +25,7 @@ from cdc_assets_tests.backup.faulty_store import FaultyStore
 from spark.silver import history_versions
 from spark.silver.column_ledger import PROPERTY, TRACKED, ColumnChange, ColumnLedger
 from spark.specs import Column, SilverSpec
-from spark.table.commit_writer import create_table
+from spark.table.delta_table import table_of
 from spark.table.table_folder import open_folder
 
 SILVER, HISTORY = columns_key("shop", "orders"), history_columns_key("shop", "orders")
@@ -52,7 +52,7 @@ class Shop:
     def make(self, path: str, told: ColumnLedger, **more: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
         open_folder(path).make()
-        create_table(path, pa.table({"id": pa.array([1], pa.int64())}), {PROPERTY: told.to_text(), **more}, "")
+        table_of(path).create(pa.table({"id": pa.array([1], pa.int64())}), {PROPERTY: told.to_text(), **more}, "")
 
     def silver(self, *kinds: str) -> None:
         self.make(names.silver_path(self.lake, self.source, self.table), ledger(*kinds))

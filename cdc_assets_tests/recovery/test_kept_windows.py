@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,8 +17,7 @@ from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.recovery.ledger_rows import append, window
 from cdc_assets_tests.support.declared import declare, declare_source
 from spark.proof.ledger_contract import fold_ledger
-from spark.table.commit_history import fold_history
-from spark.table.snapshot import read_live_table
+from spark.table.delta_table import table_of
 from spark.upkeep.row_retention import OldWindows, remove_old_windows
 from spark.upkeep.table_maintenance import maintain, plan_table
 
@@ -84,9 +82,8 @@ def test_what_was_counted_is_known_after_months_without_an_event(tmp_path: Path,
     before = ledger_counted(path)
     assert before
     for day in range(60):
-        assert remove_old_windows(path, read_live_table(path), OldWindows(until=(day + 1) * DAY)) == 0
-    assert read_live_table(path).version >= 60
+        assert remove_old_windows(path, table_of(path).snapshot(), OldWindows(until=(day + 1) * DAY)) == 0
+    assert table_of(path).snapshot().version >= 60
     assert ledger_counted(path) == before
     # The job that counts reads the same log: it would count all of it twice.
-    no_spark: Any = None
-    assert fold_history(no_spark, path, fold_ledger).tables == before
+    assert table_of(path).fold(fold_ledger).tables == before

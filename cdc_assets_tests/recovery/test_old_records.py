@@ -38,7 +38,7 @@ from cdc_assets_tests.recovery.original import HOUR, NOON, Original, fill, held,
 from cdc_assets_tests.spark.upkeep.kills import Killed
 from cdc_assets_tests.support.declared import declare_source
 from spark.bronze.change_log import BronzeTail
-from spark.table import commit_writer
+from spark.table import delta_table
 from spark.upkeep import file_rewrite
 from spark.upkeep.maintenance_spec import Maintained
 
@@ -288,7 +288,7 @@ def test_a_kill_at_the_commit(
     full: Original, expire: Expire, monkeypatch: pytest.MonkeyPatch, when: str, store: ObjectStore
 ) -> None:
     before = held(full.path, "orders", "customers")
-    put = commit_writer.put_commit
+    put = delta_table.DeltaTable.put
 
     def die(*given: Any) -> None:
         if when == "after":
@@ -296,7 +296,7 @@ def test_a_kill_at_the_commit(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(file_rewrite, "put_commit", die)
+        patched.setattr(delta_table.DeltaTable, "put", die)
         with pytest.raises(Killed):
             expire()
     assert held(full.path, "orders", "customers") == (before if when == "before" else [])

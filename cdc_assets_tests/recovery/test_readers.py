@@ -40,10 +40,8 @@ from spark.errors import JobRefusedError
 from spark.proof.ledger_contract import Counted, fold_ledger, ledger_metadata
 from spark.silver.quarantine_table import COLUMNS
 from spark.specs import Column, SilverSpec
-from spark.table.commit_history import fold_history, silver_folded
 from spark.table.commit_metadata import Folded, fold, silver_metadata
-from spark.table.commit_writer import put_commit
-from spark.table.snapshot import read_live_table
+from spark.table.delta_table import table_of
 from spark.upkeep import file_rewrite
 from spark.upkeep.file_rewrite import rows_gone
 from spark.upkeep.replay_job import ReplayMark, Undo, newest_mark, newest_version, undo
@@ -151,7 +149,7 @@ class Lake:
         """Weeks with commits of maintenance alone, and all of it long ago."""
         for path in self.paths:
             for version in range(first := newest_version(path) + 1, first + BEHIND):
-                put_commit(path, version, [file_rewrite.own_commit_info("OPTIMIZE", {})])
+                table_of(path).put(version, [file_rewrite.own_commit_info("OPTIMIZE", {})])
         for file in Path(self.root).rglob("*"):
             os.utime(file, (time.time() - 864_000,) * 2)
 
@@ -165,13 +163,13 @@ class Lake:
         assert committed is not None
         (windows,) = windows_of(self.source)
         path, ends = windows.spec(self.root).path, {topic: state.positions for topic, state in committed.topics.items()}
-        by_job = fold_history(NO_SPARK, self.bronze, fold)
+        by_job = table_of(self.bronze).fold(fold)
         told: dict[str, Any] = {
             "bronze": (committed.topics, committed.overlaps, by_job.topics, by_job.overlaps),
             "rows of bronze": delta_log.bronze_rows(self.bronze, committed.version, dict.fromkeys(committed.topics, 0)),
             "rows below": {t: delta_log.bronze_rows_below(self.bronze, t, {0: end}) for t, end in ends.items()},
             "ledger": delta_log.ledger_counted(names.ledger_path(self.root, self.source)),
-            "ledger's job": fold_history(NO_SPARK, names.ledger_path(self.root, self.source), fold_ledger).tables,
+            "ledger's job": table_of(names.ledger_path(self.root, self.source)).fold(fold_ledger).tables,
             "windows": (read_kept_results(path), state_of_results(NO_SPARK, windows.spec(self.root))),
             "cuts": read_cuts(self.root, self.source),
             "quarantine": [
@@ -193,8 +191,8 @@ class Lake:
         assert state is not None
         assert state.folded is not None
         return {
-            "silver": (delta_log.silver_committed(silver), silver_folded(NO_SPARK, silver), state.folded, state.rows),
-            "history": (delta_log.silver_committed(past), silver_folded(NO_SPARK, past)),
+            "silver": (delta_log.silver_committed(silver), table_of(silver).silver_folded(), state.folded, state.rows),
+            "history": (delta_log.silver_committed(past), table_of(past).silver_folded()),
             "that folded": delta_log.version_that_folded(silver, state.folded) == state.version,
             "last fold": next(delta_log.versions_of_folds(silver))[1],
             "marks": (newest_mark(silver), newest_mark(past)),
@@ -229,7 +227,7 @@ def test_readers_say_the_same(lake: Lake) -> None:
         for file in Path(lake.root).rglob("*"):
             os.utime(file, (time.time() - 864_000,) * 2)
     assert all(min(map(_version, Path(path, "_delta_log").glob("*.json"))) > 0 for path in (lake.bronze, lake.path("silver")))
-    assert not any(rows_gone(file) for path in lake.paths for file in read_live_table(path).files.values())
+    assert not any(rows_gone(file) for path in lake.paths for file in table_of(path).snapshot().files.values())
     assert lake.answers() == before
     assert lake.rows() == rows_before
     found = DeltaTable(lake.path("silver"), version=cut.version).to_pyarrow_table().to_pylist()
@@ -258,7 +256,7 @@ def test_a_version_that_is_kept_tells_what_it_held(lake: Lake) -> None:
     back = {}
     for path in (lake.bronze, lake.path("silver")):
         for version in range(first := newest_version(path) + 1, first + 30):
-            put_commit(path, version, [file_rewrite.own_commit_info("OPTIMIZE", {})])
+            table_of(path).put(version, [file_rewrite.own_commit_info("OPTIMIZE", {})])
         DeltaTable(path).create_checkpoint()
         back[path] = version
     for file in Path(lake.root).rglob("*"):
@@ -267,8 +265,8 @@ def test_a_version_that_is_kept_tells_what_it_held(lake: Lake) -> None:
     lake.fold("silver")
     done = {table.name: result for table, result in maintain_source(Chain(Platform(), lake.source))}
     assert all(done[name].given_up == {} for name in ("bronze/shop", "silver/shop/orders"))
-    assert fold_history(NO_SPARK, lake.bronze, fold, up_to=back[lake.bronze]).topics == committed.topics
-    assert silver_folded(NO_SPARK, lake.path("silver"), up_to=back[lake.path("silver")]) == before
+    assert table_of(lake.bronze).fold(fold, up_to=back[lake.bronze]).topics == committed.topics
+    assert table_of(lake.path("silver")).silver_folded(up_to=back[lake.path("silver")]) == before
     DeltaTable(lake.path("silver")).restore(back[lake.path("silver")])
     delta_log._KEPT.clear()
     found = delta_log.silver_committed(lake.path("silver"))

@@ -27,7 +27,7 @@ from cdc_assets_tests.recovery.shop_logs import SOURCE, Shop
 from cdc_assets_tests.support.declared import declare_source
 from spark.bronze.small_append import find_missing_ranges
 from spark.specs import BronzeSpec
-from spark.table.snapshot import read_live_table
+from spark.table.delta_table import table_of
 from spark.upkeep.log_expiry import list_log
 
 YEAR, PART = 300_000, 20_000
@@ -64,8 +64,8 @@ class Measured:
         return {
             "tick": cpu_seconds(self.tick),
             "silver's place": cpu_seconds(partial(silver_committed, self.silver)),
-            "files of silver": cpu_seconds(partial(read_live_table, self.silver)),
-            "files of bronze": cpu_seconds(partial(read_live_table, self.bronze)),
+            "files of silver": cpu_seconds(table_of(self.silver).snapshot),
+            "files of bronze": cpu_seconds(table_of(self.bronze).snapshot),
             "what a batch looks at": cpu_seconds(partial(find_missing_ranges, BronzeSpec(self.bronze, "", (), "op"))),
             "opened by delta-rs": cpu_seconds(partial(DeltaTable, self.silver)),
         }
@@ -87,7 +87,7 @@ def test_a_year_leaves_logs_as_fast_as_new_ones(tmp_path: Path, monkeypatch: pyt
     list(maintain_source(Chain(Platform(), source)))
     new = measured.seconds()
     told = [bronze_committed(measured.bronze), silver_committed(measured.silver)]
-    for path, version in ((measured.bronze, None), (measured.silver, read_live_table(measured.bronze).version)):
+    for path, version in ((measured.bronze, None), (measured.silver, table_of(measured.bronze).snapshot().version)):
         age(path, commits, bronze_version=version)
     began = time.monotonic()
     done = {table.name: result for table, result in maintain_source(Chain(Platform(), source))}

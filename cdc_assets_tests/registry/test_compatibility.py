@@ -19,8 +19,7 @@ from cdc_assets.registry.source_declaration import BaseSource, TopicSource
 from cdc_assets_tests.support.declared import declare_source
 from cdc_assets_tests.support.lake.delta_shop import write
 from spark.silver.task_merge import upgrade_protocol
-from spark.table.commit_writer import put_commit
-from spark.table.snapshot import read_live_table
+from spark.table.delta_table import table_of
 
 SHOP = """\
 source: shop
@@ -61,9 +60,9 @@ def test_a_table_that_is_not_portable_is_told(shop: BaseSource, tmp_path: Path) 
     assert [*portability_findings(str(tmp_path / "lake"), shop, shop.tables[0])] == []
     write(path, pa.table({"id": [1]}))
     assert json.loads(run(app, ["validate", "-o", "json"]).stdout)["not_portable"] == []
-    live = read_live_table(str(path))
+    live = table_of(str(path)).snapshot()
     info = {"commitInfo": {"timestamp": 1, "operation": "SET TBLPROPERTIES", "operationParameters": {}}}
-    put_commit(str(path), live.version + 1, [info, *upgrade_protocol(live)])
+    table_of(str(path)).put(live.version + 1, [info, *upgrade_protocol(live)])
     assert "deletionVectors" in (DeltaTable(str(path)).protocol().reader_features or ())
     done = run(app, ["validate"])
     assert done.exit_code == 0

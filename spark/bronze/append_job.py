@@ -24,8 +24,8 @@ from spark.events import kafka_source as kafka_ranges
 from spark.events.envelope import kind
 from spark.specs import BRONZE_NAMES, BRONZE_SCHEMA, BronzeSpec, JobResult, TopicRange
 from spark.table import spark_plans
-from spark.table.commit_history import commit_of, fold_history, refuse_foreign
 from spark.table.commit_metadata import Committed, Overlap, TopicCommit, bronze_metadata, fold
+from spark.table.delta_table import table_of
 from spark.table.identifiers import literal
 from spark.table.spark_failures import MAY_PASS, is_conflict, run_again
 from spark.table.write_lease import lend_to_spark
@@ -43,7 +43,7 @@ def remove_copies(session: SparkSession, path: str) -> tuple[Overlap, ...]:
     """
 
     def heal_once() -> tuple[Overlap, ...]:
-        committed = fold_history(session, path, fold)
+        committed = table_of(path).fold(fold)
         if committed.overlaps:
             remove_overlaps(session, path, committed)
         return committed.overlaps
@@ -72,7 +72,7 @@ def remove_overlaps(session: SparkSession, path: str, committed: Committed) -> C
     writer = kept.write.format("delta").mode("overwrite").option("replaceWhere", _span(committed.overlaps))
     writer = writer.option("txnAppId", APPEND_APP).option("txnVersion", committed.turn)
     writer.option("userMetadata", bronze_metadata(operation_id, clean, {})).save(path)
-    commit = commit_of(session, path, operation_id)
+    commit = table_of(path).find_commit(operation_id)
     return replace(clean, version=commit.version, turn=commit.version + 1)
 
 
@@ -110,9 +110,9 @@ def append(session: SparkSession, spec: BronzeSpec, read: ReadRecords) -> JobRes
     looks at the log again, and appends what it has read where the other one concerned other topics, else begins anew.
     """
     started = time.monotonic()
-    committed = fold_history(session, spec.path, fold)
+    committed = table_of(spec.path).fold(fold)
     if committed.version >= 0 and not committed.topics:
-        refuse_foreign(spec.path)
+        table_of(spec.path).refuse_foreign()
     if committed.overlaps:
         committed = remove_overlaps(session, spec.path, committed)
     todo = [left for topic in spec.topics if (left := kafka_ranges.remaining(topic, committed)) is not None]
@@ -122,7 +122,7 @@ def append(session: SparkSession, spec: BronzeSpec, read: ReadRecords) -> JobRes
     if not filled:
         shares = batch_records.shares(todo, [])
         empty = session.createDataFrame([], BRONZE_SCHEMA)
-        return append_result(_commit(session, spec, committed, empty, shares), shares, todo, started)
+        return append_result(_commit(spec, committed, empty, shares), shares, todo, started)
     spark_plans.suit(session, events=sum(end - start for t in filled for start, end in t.ranges.values()))
     drafts, groups = _draft_and_count(read(filled), filled, committed)
     try:
@@ -132,7 +132,7 @@ def append(session: SparkSession, spec: BronzeSpec, read: ReadRecords) -> JobRes
         placed, openings = batch_records.assign_positions(drafts, groups, same)
         events = batch_records.reposition_reloads(placed, groups, filled, same)
         shares = batch_records.shares(todo, groups, None if events is drafts else events, openings)
-        return append_result(_commit(session, spec, committed, events, shares), shares, todo, started)
+        return append_result(_commit(spec, committed, events, shares), shares, todo, started)
     finally:
         drafts.unpersist()
 
@@ -157,30 +157,26 @@ def _persist_and_count(drafts: DataFrame, topics: Sequence[TopicRange]) -> tuple
         raise
 
 
-def _commit(
-    session: SparkSession, spec: BronzeSpec, committed: Committed, events: DataFrame, shares: Mapping[str, TopicCommit]
-) -> int:
+def _commit(spec: BronzeSpec, committed: Committed, events: DataFrame, shares: Mapping[str, TopicCommit]) -> int:
     """The commit's version: the next one where others have appended meanwhile, but nothing of our topics."""
     while True:
         try:
-            return _write(session, spec, committed, events, shares)
+            return _write(spec, committed, events, shares)
         except MAY_PASS as error:
-            newer = _newer(session, spec.path, committed, shares) if is_conflict(error) else None
+            newer = _newer(spec.path, committed, shares) if is_conflict(error) else None
             if newer is None:
                 raise
             committed = newer
 
 
-def _newer(session: SparkSession, path: str, committed: Committed, shares: Mapping[str, TopicCommit]) -> Committed | None:
+def _newer(path: str, committed: Committed, shares: Mapping[str, TopicCommit]) -> Committed | None:
     """The log as it is now, where others have appended since, but nothing of our topics; else None."""
-    now = fold_history(session, path, fold)
+    now = table_of(path).fold(fold)
     same = all(now.topics.get(topic) == committed.topics.get(topic) for topic in shares)
     return now if same and not now.overlaps and now.turn > committed.turn else None
 
 
-def _write(
-    session: SparkSession, spec: BronzeSpec, committed: Committed, events: DataFrame, shares: Mapping[str, TopicCommit]
-) -> int:
+def _write(spec: BronzeSpec, committed: Committed, events: DataFrame, shares: Mapping[str, TopicCommit]) -> int:
     records = sum(share.records for share in shares.values())
     rows = events.select(*BRONZE_NAMES)
     if records <= ONE_FILE_UP_TO:
@@ -192,7 +188,7 @@ def _write(
     if committed.version < 0:
         writer = writer.options(**TABLE_PROPERTIES)
     writer.save(spec.path)
-    return commit_of(session, spec.path, spec.operation_id, rows=records).version
+    return table_of(spec.path).find_commit(spec.operation_id, rows=records).version
 
 
 def append_result(

@@ -26,11 +26,9 @@ from spark.errors import BronzeExpiredError, LeftToSparkError, quantity
 from spark.events.arrow_records import bronze_schema, keep_rows, leave_first
 from spark.events.record_readers import connector, envelope
 from spark.specs import SilverSpec
-from spark.table.commit_history import fold_history, read_property
 from spark.table.commit_metadata import Committed, Folded, fold
-from spark.table.log_reader import commit_file
-from spark.table.needed_versions import FLOOR, KIND, Floor, parse_floors
-from spark.table.snapshot import read_live_table
+from spark.table.delta_table import table_of
+from spark.table.needed_versions import KIND, Floor, floors_of
 from spark.table.spark_plans import any_of
 from spark.table.table_folder import LakeFolder, open_folder
 
@@ -41,19 +39,19 @@ def rows_in_log(session: SparkSession, spec: SilverSpec, version: int) -> DataFr
     return bronze.where(sf.col("table") == spec.table)
 
 
-def all_floors(session: SparkSession, bronze_path: str) -> dict[str, Floor]:
+def all_floors(bronze_path: str) -> dict[str, Floor]:
     """What is gone of a change log by now, by topic."""
-    return parse_floors(read_property(session, bronze_path, FLOOR))
+    return floors_of(table_of(bronze_path).properties())
 
 
-def table_floors(session: SparkSession, spec: SilverSpec) -> dict[str, Floor]:
+def table_floors(spec: SilverSpec) -> dict[str, Floor]:
     """What is gone of the table by now, by topic."""
-    return {topic: floor for topic, floor in all_floors(session, spec.bronze_path).items() if floor.table == spec.table}
+    return {topic: floor for topic, floor in all_floors(spec.bronze_path).items() if floor.table == spec.table}
 
 
-def highest_gone(session: SparkSession, spec: SilverSpec) -> str | None:
+def highest_gone(spec: SilverSpec) -> str | None:
     """The highest position of the table that is gone; None where nothing is."""
-    return max((floor.highest for floor in table_floors(session, spec).values()), default=None)
+    return max((floor.highest for floor in table_floors(spec).values()), default=None)
 
 
 def all_rows(session: SparkSession, spec: SilverSpec, version: int) -> DataFrame:
@@ -66,7 +64,7 @@ def all_rows(session: SparkSession, spec: SilverSpec, version: int) -> DataFrame
     Raises:
         BronzeExpiredError: some are gone, and not all of them have been brought back.
     """
-    floors, rows = table_floors(session, spec), rows_in_log(session, spec, version)
+    floors, rows = table_floors(spec), rows_in_log(session, spec, version)
     if not floors:
         return rows
     below = below_floors(floors)
@@ -80,7 +78,7 @@ def rows_since(session: SparkSession, spec: SilverSpec, version: int, before: Fo
     Raises:
         BronzeExpiredError: some of it is gone.
     """
-    floors = table_floors(session, spec)
+    floors = table_floors(spec)
     if all(is_within(floor, before, topic) for topic, floor in floors.items()):
         return rows_in_log(session, spec, version)
     return all_rows(session, spec, version)
@@ -88,7 +86,7 @@ def rows_since(session: SparkSession, spec: SilverSpec, version: int, before: Fo
 
 def count_all(session: SparkSession, spec: SilverSpec, version: int) -> int:
     """Rows that the log holds of the table, and those that were proven to be in the backup when they went."""
-    floors, rows = table_floors(session, spec), rows_in_log(session, spec, version)
+    floors, rows = table_floors(spec), rows_in_log(session, spec, version)
     remaining = rows.where(~below_floors(floors)).count() if floors else rows.count()
     return remaining + sum(floor.records for floor in floors.values())
 
@@ -111,7 +109,7 @@ def below_floors(floors: Mapping[str, Floor]) -> Expression:
 
 
 def _past(session: SparkSession, spec: SilverSpec, floors: Mapping[str, Floor], like: DataFrame, below: Expression) -> DataFrame:
-    begins = _begins(session, spec)
+    begins = _begins(spec)
     if any(topic not in begins for topic in floors):
         expired = sum(floor.records for floor in floors.values())
         raise BronzeExpiredError(spec.source, spec.table, _sentence(spec, expired, "are not brought back"))
@@ -125,9 +123,9 @@ def _past(session: SparkSession, spec: SilverSpec, floors: Mapping[str, Floor], 
     return past.select(*like.columns)
 
 
-def _begins(session: SparkSession, spec: SilverSpec) -> dict[str, int]:
+def _begins(spec: SilverSpec) -> dict[str, int]:
     """The first epoch of which something was to come back, by topic; empty where nothing was brought back."""
-    states = fold_history(session, spec.past, fold).of_table(spec.table) if spec.past else {}
+    states = table_of(spec.past).fold(fold).of_table(spec.table) if spec.past else {}
     return {
         topic: min([state.epoch, *(past.epoch for past in (*state.before, *state.earlier))]) for topic, state in states.items()
     }
@@ -176,13 +174,13 @@ def new_events(session: SparkSession, spec: SilverSpec, committed: Committed, be
     return rows if oldest is None else rows.where(sf.col("timestamp") >= sf.timestamp_micros(sf.lit(oldest)))
 
 
-def fold_at_last_run(session: SparkSession, spec: SilverSpec, before: Folded) -> Committed:
+def fold_at_last_run(spec: SilverSpec, before: Folded) -> Committed:
     """What bronze had committed when silver last folded; the newest where nothing of the table has come since, because of an
     idle table's last fold the log and its files may be gone (spark.upkeep.log_expiry)."""
-    committed = fold_history(session, spec.bronze_path, fold)
+    committed = table_of(spec.bronze_path).fold(fold)
     if is_all_folded(committed, before, spec.table):
         return committed
-    return fold_history(session, spec.bronze_path, fold, up_to=before.bronze_version)
+    return table_of(spec.bronze_path).fold(fold, up_to=before.bronze_version)
 
 
 def is_all_folded(committed: Committed, before: Folded, table: str) -> bool:
@@ -246,7 +244,7 @@ class BronzeTail:
     """
 
     def __init__(self, path: str, tables: Sequence[str], *, after: int, version: int) -> None:
-        self._folder, self._tables, self._after, self._version = open_folder(path), tables, after, version
+        self._path, self._tables, self._after, self._version = path, tables, after, version
 
     def of_table(self, table: str) -> pa.Table:
         """The table's records, in COLUMNS.
@@ -260,20 +258,15 @@ class BronzeTail:
     def _records(self) -> pa.Table:
         if self._version - self._after > MOST_VERSIONS:
             raise LeftToSparkError(f"{quantity(self._version - self._after, 'version')} of bronze to be read")
-        names = [commit_file(version) for version in range(self._after + 1, self._version + 1)]
-        files = [file for added in self._folder.map(self._files_of, names) for file in added]
-        return _read_files(self._folder, files, self._tables)
-
-    def _files_of(self, commit: str) -> list[str]:
         try:
-            actions: list[dict[str, Any]] = [json.loads(line) for line in self._folder.lines(commit)]
+            commits = table_of(self._path).changes(self._after, self._version)
         except OSError as error:
-            raise LeftToSparkError(f"bronze's log has no {commit} here: {error}") from error
-        if _is_maintenance(actions):
-            return []  # what went was folded long ago, and what such a commit adds was there before
-        if any("remove" in action and action["remove"].get("dataChange", True) for action in actions):
-            raise LeftToSparkError(f"rows were taken out of bronze by {commit}")
-        return [unquote(a["add"]["path"]) for a in actions if "add" in a and a["add"].get("dataChange", True)]
+            raise LeftToSparkError(f"bronze's log does not reach back to version {self._after + 1}: {error}") from error
+        # Of maintenance: what went was folded long ago, and what such a commit adds was there before.
+        actions = [action for commit in commits if not _is_maintenance(commit) for action in commit]
+        leave_first({"rows were taken out of bronze": any(a["remove"].get("dataChange", True) for a in actions if "remove" in a)})
+        files = [unquote(a["add"]["path"]) for a in actions if "add" in a and a["add"].get("dataChange", True)]
+        return _read_files(open_folder(self._path), files, self._tables)
 
 
 def read_all_records(path: str, table: str, version: int) -> pa.Table:
@@ -282,8 +275,8 @@ def read_all_records(path: str, table: str, version: int) -> pa.Table:
     Raises:
         LeftToSparkError: some have been given to the backup, or the log has a form that is not read here.
     """
-    live = read_live_table(path, version)
-    floors = parse_floors((live.metadata.get("configuration") or {}).get(FLOOR))
+    live = table_of(path).snapshot(version)
+    floors = floors_of(live.metadata.get("configuration"))
     reasons = {
         "records of the table are with the backup": any(floor.table == table for floor in floors.values()),
         "bronze has deletion vectors": any(file.get("deletionVector") for file in live.files.values()),

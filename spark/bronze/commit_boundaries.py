@@ -21,8 +21,8 @@ from spark.events import kafka_source as kafka_ranges
 from spark.events.positions import EPOCH_WIDTH
 from spark.record_formats import CommitPlace
 from spark.specs import BronzeSpec, TopicRange
-from spark.table.commit_history import fold_history
 from spark.table.commit_metadata import Committed, fold
+from spark.table.delta_table import table_of
 from spark.table.spark_session import compute_once
 
 _LONGEST = 1_000
@@ -54,7 +54,7 @@ def run(session: SparkSession, spec: BoundarySpec) -> Boundaries:
         return Boundaries({})
     with kafka_ranges.refusals_named((batch.bootstrap, batch.login)):
         records = kafka_ranges.read(session, batch, filled)
-        return find_boundaries(records, filled, fold_history(session, batch.path, fold), spec.place)
+        return find_boundaries(records, filled, table_of(batch.path).fold(fold), spec.place)
 
 
 def find_boundaries(records: DataFrame, topics: Sequence[TopicRange], committed: Committed, place: CommitPlace) -> Boundaries:

@@ -24,9 +24,8 @@ from spark.events.arrow_records import BRONZE_ARROW
 from spark.events.envelope import TOMBSTONE
 from spark.specs import BRONZE_NAMES, BronzeSpec, TopicRange
 from spark.table.commit_metadata import Committed, bronze_metadata
-from spark.table.commit_writer import commit_info, create_table_of_files
 from spark.table.data_files import AddFile
-from spark.table.delta_table import table_of
+from spark.table.delta_table import commit_info, table_of
 from spark.table.topic_commits import TopicCommit
 
 _BY = ("topic", "partition", "kind", "initial")
@@ -118,7 +117,7 @@ def commit_files(spec: BronzeSpec, committed: Committed, files: Sequence[AddFile
     metadata = bronze_metadata(spec.operation_id, committed, shares)
     if committed.version < 0:
         turn = (APPEND_APP, committed.turn)
-        create_table_of_files(spec.path, BRONZE_ARROW, files, bronze_job.TABLE_PROPERTIES, metadata, turn=turn)
+        table_of(spec.path).create_of_files(BRONZE_ARROW, files, bronze_job.TABLE_PROPERTIES, metadata, turn=turn)
         return 0
     table = table_of(spec.path)
     if set(table.columns()) != set(BRONZE_NAMES):

@@ -31,10 +31,9 @@ from spark.events.arrow_records import BRONZE_ARROW, sort_rows, write_hexadecima
 from spark.events.kafka_source import remaining
 from spark.events.positions import EPOCH_WIDTH, NUMBER_WIDTH
 from spark.specs import BRONZE_NAMES, BronzeSpec, JobResult, TopicRange
-from spark.table.commit_metadata import Committed, fold, surviving
+from spark.table.commit_metadata import Committed, fold
 from spark.table.data_files import write_file
-from spark.table.lake_location import is_reached
-from spark.table.log_reader import LOG, fold_newest, newest_commits
+from spark.table.delta_table import table_of
 from spark.table.server_facts import small_work_lack
 from spark.table.spark_failures import SPARK_FAILURES, error_text, is_closed_session
 from spark.table.table_folder import open_folder
@@ -126,13 +125,7 @@ def find_missing_ranges(spec: BronzeSpec) -> BatchWork:
 
 
 def _look_at_log(path: str) -> Committed:
-    def look(limit: int | None) -> list[tuple[int, str | None]]:
-        commits = newest_commits(path, limit)
-        if commits is None and open_folder(path).has_files(LOG):
-            raise LeftToSparkError("bronze has a log that is not read here")
-        return surviving(commits or ())
-
-    committed = fold_newest(look, fold, first=1, path=path)
+    committed = table_of(path).fold(fold, first=1)
     if committed.version >= 0 and (committed.overlaps or not committed.topics):
         raise LeftToSparkError("bronze has to be looked at first")
     return committed
@@ -215,7 +208,7 @@ def append_small_batch(session: SparkSession, spec: BronzeSpec) -> JobResult:
 def can_append_by_tasks(spec: BronzeSpec) -> bool:
     """Whether tasks may append it, however large it is: records that they read, to a lake that they reach."""
     read = all(topic.envelope == ENVELOPE and topic.connector in CONNECTORS for topic in spec.topics if topic.has_offsets)
-    return read and is_reached(spec.path) and not spec.kafka_options
+    return read and not spec.kafka_options
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ from spark.silver.row_completion import deletes_of
 from spark.silver.schema_evolution import align_columns
 from spark.silver.typed_changes import decode_changes, key_slots, slot
 from spark.specs import SilverSpec
-from spark.table.commit_history import silver_folded
 from spark.table.commit_metadata import Folded, silver_metadata
+from spark.table.delta_table import table_of
 from spark.table.identifiers import quote, table_at
 from spark.table.spark_failures import run_again
 from spark.table.spark_session import compute_once, execute
@@ -58,13 +58,13 @@ def refold_keys(session: SparkSession, refold: Refold) -> int:
 
 
 def _refold_keys(session: SparkSession, refold: Refold) -> int:
-    before = silver_folded(session, refold.spec.path)
+    before = table_of(refold.spec.path).silver_folded()
     if before is None or not refold.keys or not refold.spec.keys:
         return 0
     spec = align_columns(session, refold.spec, after=before.highest)
     text = RowText(spec)
     key_frame = session.createDataFrame([(k,) for k in refold.keys], "key string")
-    everything = table_events(session, spec, fold_at_last_run(session, spec, before).version)
+    everything = table_events(session, spec, fold_at_last_run(spec, before).version)
     events = _changes(session, spec, before, rows_of_keys(everything, text, refold.keys))
     own = (
         events.withColumn("key", text.key()).join(sf.broadcast(key_frame), "key", "left_semi").drop("key").transform(compute_once)
@@ -121,7 +121,7 @@ def mend_history(session: SparkSession, again: Again) -> int:
 
 
 def _mend_history(session: SparkSession, damaged: Again) -> int:
-    before = silver_folded(session, damaged.spec.path)
+    before = table_of(damaged.spec.path).silver_folded()
     if before is None or before.topics != damaged.folded.topics:
         raise JobRefusedError(f"{damaged.spec.path} has gone on since it was looked at: run it again")
     spec, _ = as_folded(session, damaged.spec)

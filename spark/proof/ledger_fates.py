@@ -242,7 +242,7 @@ def slice_rows(session: SparkSession, spec: SilverSpec, cut: FoldsToCount) -> tu
 def _rows(session: SparkSession, spec: SilverSpec, cut: FoldsToCount) -> DataFrame:
     """Those of the table: rows before the slice are looked at only where events of keys came late."""
     version = cut.last.bronze_version
-    if not has_rows_of(table_floors(session, spec), cut):
+    if not has_rows_of(table_floors(spec), cut):
         return all_rows(session, spec, version)
     rows = rows_in_log(session, spec, version)
     if not (spec.keys and any(fold.late_events for fold in cut.folds)):
@@ -252,7 +252,7 @@ def _rows(session: SparkSession, spec: SilverSpec, cut: FoldsToCount) -> DataFra
 
 def _is_above_gone(session: SparkSession, spec: SilverSpec, cut: FoldsToCount, rows: DataFrame) -> bool:
     """Whether no record of the slice is as old as what is gone: whatever decides that one is older then is in the log."""
-    gone = highest_gone(session, spec)
+    gone = highest_gone(spec)
     if gone is None:
         return False
     counted = rows.where(_newer(cut) & (fold_number(cut) >= 0))

@@ -20,8 +20,8 @@ from pyspark.sql import functions as sf
 from spark.proof.ledger_contract import Counted, LedgerSpec, LedgerState, LedgerTable
 from spark.silver import quarantine_table
 from spark.specs import SilverSpec
-from spark.table.commit_history import Commit, history
 from spark.table.commit_metadata import TopicCommit, fold_silver, parse
+from spark.table.delta_table import Commit, table_of
 from spark.table.topic_commits import CommittedTopic
 
 FIRST_LOOK, MOST_FOLDS = 50, 20_000
@@ -85,7 +85,7 @@ def folds(session: SparkSession, path: str, operation_id: str | None) -> list[Fo
     """Silver's folds, oldest first, as far back as to the one with this id; none: as far as the log reaches."""
     limit = FIRST_LOOK if operation_id else MOST_FOLDS
     while True:
-        commits = history(session, path, limit)
+        commits = table_of(path).history(limit)
         silver_folds = [fold for commit in commits if (fold := _fold(commit)) is not None]
         if len(commits) < limit or limit >= MOST_FOLDS or any(f.operation_id == operation_id for f in silver_folds):
             return sorted(silver_folds, key=lambda f: f.version)
@@ -254,7 +254,7 @@ TopicShares = tuple[datetime, dict[str, TopicCommit]]
 def newest_appends(session: SparkSession, path: str) -> list[TopicShares]:
     """The newest appends, oldest first."""
     appends: list[TopicShares] = []
-    for commit in reversed(history(session, path, MOST_APPENDS)):
+    for commit in reversed(table_of(path).history(MOST_APPENDS)):
         data = parse(commit.user_metadata, "bronze", commit.version)
         if data is not None and data["topics"]:
             appends.append((commit.at, {t: TopicCommit.from_dict(s) for t, s in data["topics"].items()}))

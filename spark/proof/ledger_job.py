@@ -29,7 +29,7 @@ from spark.proof.ledger_small_slices import count_small
 from spark.proof.ledger_topic_counts import count_links, pane
 from spark.specs import JobResult
 from spark.table import spark_plans
-from spark.table.commit_history import commit_of, fold_history
+from spark.table.delta_table import table_of
 from spark.table.spark_failures import run_again
 from spark.table.write_lease import lend_to_spark
 
@@ -98,7 +98,7 @@ def run(session: SparkSession, spec: LedgerSpec) -> JobResult:
 
 
 def _step(session: SparkSession, spec: LedgerSpec) -> tuple[int | None, Mapping[str, Booked]]:
-    state = fold_history(session, spec.path, fold_ledger)
+    state = table_of(spec.path).fold(fold_ledger)
     appended = cache(partial(ledger_folds.newest_appends, session, spec.bronze_path))
     parts = [new_slice for table in spec.tables if (new_slice := table_slice(session, spec, table, state)) is not None]
     booked = count_small(session, spec, parts, appended)
@@ -139,7 +139,7 @@ def commit(session: SparkSession, spec: LedgerSpec, state: LedgerState, booked_b
     if state.version < 0:
         writer = writer.options(**PROPERTIES)
     writer.save(spec.path)
-    return commit_of(session, spec.path, operation_id, rows=rows.num_rows).version
+    return table_of(spec.path).find_commit(operation_id, rows=rows.num_rows).version
 
 
 def _of_table(values: Mapping[str, int]) -> Expression:

@@ -291,7 +291,7 @@ def _is_small(table_slice: TableSlice) -> bool:
 
 def _whole_in_bronze(session: SparkSession, spec: LedgerSpec, parts: Sequence[TableSlice]) -> list[TableSlice]:
     """Those of which bronze has given nothing to the backup that is to be counted."""
-    floors = all_floors(session, spec.bronze_path)
+    floors = all_floors(spec.bronze_path)
     return [
         table_slice
         for table_slice in parts

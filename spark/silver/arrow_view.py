@@ -27,11 +27,11 @@ from spark.silver.schema_evolution import at_birth
 from spark.silver.small_table_fold import SmallTable, newest_changes, spec_of_table
 from spark.silver.small_tables import reason_against
 from spark.specs import SilverSpec
-from spark.table.commit_metadata import Committed, Folded, fold_silver, surviving
+from spark.table.commit_metadata import Committed, Folded, fold_silver
 from spark.table.delta_rs import is_delta, open_delta
+from spark.table.delta_table import table_of
 from spark.table.identifiers import double_quote
-from spark.table.lake_location import is_reached
-from spark.table.log_reader import LOG, newest_commits, widen
+from spark.table.log_reader import LOG
 from spark.table.table_folder import open_folder
 
 
@@ -95,13 +95,12 @@ def open_silver(path: str) -> SilverVersion:
     Raises:
         LeftToSparkError: it is not to be read here.
     """
-    leave_first({"the lake is not reached without Spark": not is_reached(path)})
     if not open_folder(path).has_files(LOG) or not is_delta(path):
         return SilverVersion(None, None)
     table = open_delta(path)
     version = table.version()
-    for commits in widen(lambda limit: newest_commits(path, limit, up_to=version) or []):
-        folded = fold_silver(surviving(commits))
+    for commits in table_of(path).looks(up_to=version):
+        folded = fold_silver(commits)
         if folded is not None:
             return SilverVersion(table, folded)
     raise LeftToSparkError("no commit of ours is in the table's log")

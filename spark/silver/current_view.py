@@ -28,8 +28,8 @@ from spark.silver.schema_difference import SchemaPlan, holders, newest_value
 from spark.silver.schema_evolution import at_birth, read_ledger
 from spark.silver.typed_changes import lake_types, slot
 from spark.specs import DELETED, META, Column, SilverSpec
-from spark.table.commit_history import fold_history, history, silver_folded
 from spark.table.commit_metadata import Committed, Folded, fold
+from spark.table.delta_table import table_of
 from spark.table.identifiers import quote
 from spark.table.server_conf import session_conf
 from spark.table.spark_session import compute_once
@@ -179,7 +179,7 @@ def rows_now(session: SparkSession, spec: SilverSpec) -> DataFrame:
     """
     _check_session(session)
     for _ in range(_LOOKS):
-        ledger = read_ledger(session, spec) if history(session, spec.path, 1) else None
+        ledger = read_ledger(session, spec) if table_of(spec.path).history(1) else None
         view = rows_at(session, spec, newest_moment(session, spec))
         if ledger is None or read_ledger(session, spec) == ledger:
             return view.rows
@@ -188,10 +188,10 @@ def rows_now(session: SparkSession, spec: SilverSpec) -> DataFrame:
 
 def newest_moment(session: SparkSession, spec: SilverSpec) -> Moment:
     """Silver's newest version, and then bronze's."""
-    newest = history(session, spec.path, 1)
+    newest = table_of(spec.path).history(1)
     version = newest[0].version if newest else None
-    before = silver_folded(session, spec.path, up_to=version) if newest else None
-    return Moment(version, before, fold_history(session, spec.bronze_path, fold))
+    before = table_of(spec.path).silver_folded(up_to=version) if newest else None
+    return Moment(version, before, table_of(spec.bronze_path).fold(fold))
 
 
 def rows_at(session: SparkSession, spec: SilverSpec, moment: Moment) -> ViewRows:

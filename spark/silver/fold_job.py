@@ -29,8 +29,8 @@ from spark.silver import keyed_batch, keyless_tables, row_completion, silver_tab
 from spark.silver.schema_evolution import align_columns, at_birth, record_birth
 from spark.specs import JobResult, SilverSpec
 from spark.table import spark_plans
-from spark.table.commit_history import Commit, commit_of, fold_history, silver_folded
 from spark.table.commit_metadata import CommittedTopic, Folded, fold, silver_metadata
+from spark.table.delta_table import Commit, table_of
 from spark.table.spark_failures import run_again, translate_stops
 from spark.table.write_lease import lend_to_spark
 
@@ -46,9 +46,9 @@ def run(session: SparkSession, spec: SilverSpec) -> JobResult:
 
 def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     started = time.monotonic()
-    committed = fold_history(session, spec.bronze_path, fold, up_to=spec.folded_limit)
+    committed = table_of(spec.bronze_path).fold(fold, up_to=spec.folded_limit)
     topics = committed.of_table(spec.table)
-    before = silver_folded(session, spec.path)
+    before = table_of(spec.path).silver_folded()
     spec = at_birth(spec) if before is None else align_columns(session, spec, after=before.highest)
     silver_table.check_names(spec)
     if not has_news(topics, before):
@@ -124,7 +124,7 @@ def _commit(
             .options(**silver_table.table_properties(spec))
         )
         writer.option("userMetadata", metadata).save(spec.path)
-        commit = commit_of(session, spec.path, silver_run.operation_id)
+        commit = table_of(spec.path).find_commit(silver_run.operation_id)
         return commit, {**figures, "inserted": commit.count("numOutputRows")}
     newer = truncated if truncated != before.truncated else None
     commit = spark_merge.execute(session, spec, source, metadata, silver_run.operation_id, truncated=newer)

@@ -35,8 +35,8 @@ from spark.silver.schema_evolution import align_columns, at_birth, read_ledger, 
 from spark.silver.typed_changes import key_slots
 from spark.specs import JobResult, SilverSpec
 from spark.table import spark_plans
-from spark.table.commit_history import Commit, commit_of, fold_history, silver_folded
 from spark.table.commit_metadata import CommittedTopic, Folded, fold, silver_metadata
+from spark.table.delta_table import Commit, table_of
 from spark.table.identifiers import literal, quote, table_at
 from spark.table.spark_failures import run_again
 from spark.table.spark_session import compute_once, execute
@@ -51,8 +51,8 @@ def run(session: SparkSession, spec: SilverSpec) -> JobResult:
 
 def _run(session: SparkSession, spec: SilverSpec) -> JobResult:
     started = time.monotonic()
-    committed = fold_history(session, spec.bronze_path, fold, up_to=spec.folded_limit)
-    before = silver_folded(session, spec.path)
+    committed = table_of(spec.bronze_path).fold(fold, up_to=spec.folded_limit)
+    before = table_of(spec.path).silver_folded()
     topics = committed.of_table(spec.table)
     settled = quarantine_table.last_settlement(session, spec)
     if not topics or (before is not None and before.topics == topics and before.settled >= settled):
@@ -90,7 +90,7 @@ def _begin(silver_run: SilverRun, settled: int) -> Commit:
         return _replace(silver_run, made, None, [], metadata)
     writer = name_versions(made, spec).write.format("delta").mode("error").options(**silver_table.table_properties(spec))
     writer.option("userMetadata", metadata).save(spec.path)
-    commit = commit_of(session, spec.path, silver_run.operation_id)
+    commit = table_of(spec.path).find_commit(silver_run.operation_id)
     record_birth(session, spec, tracked)
     return commit
 
@@ -169,7 +169,7 @@ def _replace(silver_run: SilverRun, made: DataFrame, gone: DataFrame | None, tru
             f"THEN UPDATE SET t._valid_to = CASE {ended} END, t._is_current = false"
         )
     execute(session, sql, view=view, rows=merge.rows(made, gone).transform(compute_once), metadata=metadata)
-    return commit_of(session, spec.path, silver_run.operation_id)
+    return table_of(spec.path).find_commit(silver_run.operation_id)
 
 
 def _result(

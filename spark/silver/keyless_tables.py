@@ -55,8 +55,8 @@ from spark.silver.newest_event import POSITION
 from spark.silver.schema_difference import holders, is_of_source, newest_value
 from spark.silver.typed_changes import FOUND_NO_ROW, NO_ROW, UNCLEAR, problem_value, slot
 from spark.specs import META, SilverSpec
-from spark.table.commit_history import Commit, commit_of
 from spark.table.commit_metadata import CommittedTopic, Folded, silver_metadata
+from spark.table.delta_table import Commit, table_of
 from spark.table.identifiers import literal, quote, table_at
 from spark.table.spark_plans import all_of
 from spark.table.spark_session import compute_once, execute
@@ -175,7 +175,7 @@ def write_rows(silver_run: SilverRun, rows: DataFrame, metadata: str, *, floor: 
             session.conf.unset(CONSTRAINT_CHECK)
     else:
         writer.mode("append").save(spec.path)
-    return commit_of(session, spec.path, silver_run.operation_id)
+    return table_of(spec.path).find_commit(silver_run.operation_id)
 
 
 ABOVE_ALL = "~"
@@ -245,7 +245,7 @@ def _fold_again(silver_run: SilverRun, fresh: Fresh) -> tuple[Commit, dict[str, 
 
 def redrive_multiset(session: SparkSession, spec: SilverSpec, before: Folded, chosen: DataFrame) -> tuple[int, int | None]:
     """Fold these records of the quarantine in what silver has folded: how many could be, and silver's version."""
-    committed = fold_at_last_run(session, spec, before)
+    committed = fold_at_last_run(spec, before)
     silver_run = SilverRun(session, spec, committed, before, uuid.uuid4().hex)
     seen = (
         quarantine_table.at(only_whole_records(silver_run.all_changes, spec), chosen)
@@ -371,4 +371,4 @@ def _replace(silver_run: SilverRun, gone: DataFrame, more: DataFrame, metadata: 
     if floor is not None:
         sql += f" WHEN NOT MATCHED BY SOURCE AND t._cdc_position < {literal(floor)} THEN DELETE"
     execute(session, sql, view=view, rows=source.transform(compute_once), metadata=metadata)
-    return commit_of(session, spec.path, silver_run.operation_id)
+    return table_of(spec.path).find_commit(silver_run.operation_id)

@@ -23,8 +23,8 @@ from spark.silver.row_completion import existing
 from spark.silver.schema_evolution import align_columns
 from spark.silver.typed_changes import MOVED, decode_changes
 from spark.specs import SilverSpec
-from spark.table.commit_history import commit_of, silver_folded
 from spark.table.commit_metadata import Folded, silver_metadata
+from spark.table.delta_table import table_of
 from spark.table.identifiers import literal, table_at
 from spark.table.spark_failures import run_again
 from spark.table.spark_session import compute_once
@@ -69,7 +69,7 @@ def redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redriven
 
 def _redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redriven:
     started = time.monotonic()
-    before = silver_folded(session, spec.path)
+    before = table_of(spec.path).silver_folded()
     if before is None or not quarantine_table.exists(session, spec):
         return Redriven(0, 0, None, round(time.monotonic() - started, 3))
     spec = align_columns(session, spec, after=before.highest)
@@ -82,7 +82,7 @@ def _redrive(session: SparkSession, spec: SilverSpec, choice: Choice) -> Redrive
     if spec.multiset:
         redriven, version = keyless_tables.redrive_multiset(session, spec, before, chosen)
         return Redriven(chosen.count(), redriven, version, round(time.monotonic() - started, 3))
-    events = table_events(session, spec, fold_at_last_run(session, spec, before).version)
+    events = table_events(session, spec, fold_at_last_run(spec, before).version)
     changes = quarantine_table.without_dropped(session, spec, decode_changes(events, spec))
     if spec.truncate == "apply":
         changes = after_truncate(changes, before.truncated)
@@ -118,7 +118,7 @@ def _keyless(
     operation_id = uuid.uuid4().hex
     writer = silver_table.name_columns(rows, spec).write.format("delta").mode("append")
     writer.option("userMetadata", silver_metadata(operation_id, before, {})).save(spec.path)
-    return commit_of(session, spec.path, operation_id).version, seen
+    return table_of(spec.path).find_commit(operation_id).version, seen
 
 
 def drop(session: SparkSession, spec: SilverSpec, choice: Choice) -> int:

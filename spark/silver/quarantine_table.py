@@ -23,10 +23,8 @@ from spark.events.positions import EPOCH_WIDTH
 from spark.silver.newest_event import behind
 from spark.silver.typed_changes import FOUND_NO_ROW, NO_ROW, key_slots
 from spark.specs import SilverSpec
-from spark.table.commit_history import history
 from spark.table.commit_metadata import CommittedTopic, Folded
 from spark.table.identifiers import literal, table_at
-from spark.table.lake_location import is_reached
 from spark.table.log_reader import LOG
 from spark.table.spark_session import compute_once, execute
 from spark.table.table_folder import open_folder
@@ -181,9 +179,7 @@ def _check_limit(session: SparkSession, spec: SilverSpec) -> None:
 
 def exists(session: SparkSession, spec: SilverSpec) -> bool:
     """Whether anything was ever put there."""
-    if is_reached(spec.quarantine):
-        return open_folder(spec.quarantine).has_files(LOG)
-    return bool(history(session, spec.quarantine, 1))
+    return open_folder(spec.quarantine).has_files(LOG)
 
 
 def table(session: SparkSession, spec: SilverSpec) -> DataFrame:

@@ -39,7 +39,7 @@ def fold_events_in_log(silver_run: SilverRun, keys: DataFrame, truncated: str | 
         return None
     if silver_run.before.quarantined:
         return None  # one of these may leave a row in doubt without a position that says where
-    gone = highest_gone(silver_run.session, spec)
+    gone = highest_gone(spec)
     lowest = None if gone is None else _lowest_of_whole(silver_run)
     if gone is None or lowest is None or lowest <= gone:
         return None

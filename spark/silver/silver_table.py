@@ -22,8 +22,8 @@ from spark.silver.schema_difference import keys
 from spark.silver.schema_evolution import MAPPING, check_portable, need_mapping, set_properties
 from spark.silver.typed_changes import slot
 from spark.specs import DELETED, META, Column, SilverSpec
-from spark.table.commit_history import Commit, silver_folded
 from spark.table.commit_metadata import Folded, silver_metadata
+from spark.table.delta_table import Commit, table_of
 from spark.table.identifiers import quote, refuse_case_twins, table_at
 from spark.table.write_lease import lend_to_spark
 from spark.values.lake_types import lake_type
@@ -141,7 +141,7 @@ def begin_table(
     # All of its rows are still to be folded, by the rules of today.
     ledger = replace(ColumnLedger.from_text(properties[PROPERTY]), made_by=(FoldRules.of(spec),))
     with lend_to_spark(spec.path):
-        before = silver_folded(session, spec.path)
+        before = table_of(spec.path).silver_folded()
         if before is not None and before.topics:
             return False
         if before is None:

@@ -38,12 +38,10 @@ from spark.silver.small_tables import reason_against
 from spark.silver.task_merge import TableSize, size_of
 from spark.silver.typed_changes import key_slots, slot
 from spark.specs import DELETED, META, JobResult, SilverSpec
-from spark.table import commit_writer
-from spark.table.commit_history import Commit
-from spark.table.commit_metadata import Committed, CommittedTopic, Folded, fold_silver, silver_metadata, surviving
+from spark.table.commit_metadata import Committed, CommittedTopic, Folded, fold_silver, silver_metadata
 from spark.table.data_files import PROPERTY as PROPERTY_OF_VECTORS
 from spark.table.delta_rs import open_delta
-from spark.table.log_reader import newest_commits, widen
+from spark.table.delta_table import Commit, table_of
 from spark.table.write_lease import lend_to_task
 
 _OFFSET_PART = 1 + NUMBER_WIDTH
@@ -103,7 +101,7 @@ def create_table(spec: SilverSpec, rows: pa.Table, user_metadata: str) -> None:
         LeftToSparkError: somebody else has made one meanwhile.
     """
     properties = {**silver_table.table_properties(spec), PROPERTY: first_ledger(spec).to_text()}
-    commit_writer.create_table(spec.path, rows, properties, user_metadata, bounded=silver_table.columns_with_bounds(spec))
+    table_of(spec.path).create(rows, properties, user_metadata, bounded=silver_table.columns_with_bounds(spec))
 
 
 MOST_EVENTS = 1_000_000
@@ -133,9 +131,9 @@ def read_folded(path: str) -> Folded | None:
     Raises:
         LeftToSparkError: its log does not tell that here.
     """
-    commits: list[dict[str, Any]] = []
-    for commits in widen(lambda limit: newest_commits(path, limit) or []):
-        folded = fold_silver(surviving(commits))
+    commits: list[tuple[int, str | None]] = []
+    for commits in table_of(path).looks():
+        folded = fold_silver(commits)
         if folded is not None:
             return folded
     if commits:

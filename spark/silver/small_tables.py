@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 from spark.bronze.narrow_columns import ENVELOPE
 from spark.specs import JobResult, SilverSpec
-from spark.table.commit_history import fold_history
 from spark.table.commit_metadata import Committed, CommittedTopic, fold
-from spark.table.lake_location import is_reached
+from spark.table.delta_table import table_of
 from spark.table.server_facts import small_work_lack
 from spark.table.spark_failures import SPARK_FAILURES, error_text, is_closed_session
 from spark.table.spark_session import cluster_of
@@ -69,11 +68,9 @@ def run(session: SparkSession, spec: SmallTablesSpec) -> list[SmallTableOutcome]
     """Bring the tables up to what bronze has committed, as far as tasks can."""
     if not spec.tables:
         return []
-    if not all(is_reached(table.path) and is_reached(table.bronze_path) for table in spec.tables):
-        return [SmallTableOutcome(table, None, "tasks do not reach the lake") for table in spec.tables]
     if lack := small_work_lack(session):
         return [SmallTableOutcome(table, None, f"Spark's executors cannot do it in Python: {lack}") for table in spec.tables]
-    committed = fold_history(session, spec.tables[0].bronze_path, fold, up_to=spec.folded_limit)
+    committed = table_of(spec.tables[0].bronze_path).fold(fold, up_to=spec.folded_limit)
     groups = _deal(spec.tables, committed, most=max(MOST_TASKS, cluster_of(session).slots))
     payload = [[_item(number, spec.tables[number], committed) for number in group] for group in groups]
     fold_groups = partial(fold_group, json.dumps(payload))

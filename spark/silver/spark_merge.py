@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark.silver.silver_table import keeps_deleted_rows
 from spark.silver.typed_changes import key_slots, slot
 from spark.specs import DELETED, META, SilverSpec
-from spark.table.commit_history import Commit, commit_of
+from spark.table.delta_table import Commit, table_of
 from spark.table.identifiers import literal, quote, table_at
 from spark.table.spark_session import execute as run
 
@@ -28,7 +28,7 @@ def execute(
     view = f"cdc_changes_{operation_id}"
     sql = merge_statement(spec, view, truncated=truncated, columns=source.columns)
     run(session, sql, view=view, rows=source, metadata=metadata)
-    return commit_of(session, spec.path, operation_id)
+    return table_of(spec.path).find_commit(operation_id)
 
 
 @dataclass(frozen=True)

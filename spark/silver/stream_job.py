@@ -28,8 +28,8 @@ from spark.events.moved_offsets import our_offset
 from spark.silver import fold_job as silver_job
 from spark.silver import history_job, small_tables
 from spark.specs import BronzeSpec, JobResult, SilverSpec, StreamSpec, TopicRange
-from spark.table.commit_history import fold_history, silver_folded
 from spark.table.commit_metadata import Committed, fold
+from spark.table.delta_table import table_of
 
 Ends = Mapping[str, Mapping[int, int]]
 """By topic and partition."""
@@ -112,10 +112,10 @@ class Carrier:
             self.say(result)
 
     def _look_at_bronze(self) -> Committed:
-        return fold_history(self.session, self.spec.bronze.path, fold)
+        return table_of(self.spec.bronze.path).fold(fold)
 
     def _has_news(self, spec: SilverSpec, committed: Committed) -> bool:
-        return silver_job.has_news(committed.of_table(spec.table), silver_folded(self.session, spec.path))
+        return silver_job.has_news(committed.of_table(spec.table), table_of(spec.path).silver_folded())
 
     def _ranges(self, ends: Ends) -> list[TopicRange]:
         """What bronze lacks. An epoch's first append names every partition, also one of which there is nothing to read."""

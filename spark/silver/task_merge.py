@@ -27,7 +27,6 @@ from spark.silver.row_fold import OF_TABLE, POSITION, above
 from spark.silver.silver_table import columns_with_bounds
 from spark.silver.typed_changes import key_slots, slot
 from spark.specs import DELETED, META, SilverSpec
-from spark.table.commit_writer import commit_info
 from spark.table.data_files import (
     FEATURE,
     PROPERTY,
@@ -40,9 +39,8 @@ from spark.table.data_files import (
     write_file,
     write_vectors,
 )
-from spark.table.delta_rs import RowCounts, find_version
-from spark.table.delta_table import table_of
-from spark.table.snapshot import LiveTable, read_live_table
+from spark.table.delta_rs import RowCounts
+from spark.table.delta_table import LiveTable, commit_info, table_of
 from spark.table.table_folder import LakeFolder, open_folder
 
 
@@ -142,7 +140,7 @@ def rows_as_events(table: Any, spec: SilverSpec, events: pa.Table, truncated: st
     if table is None:
         return events.schema.empty_table()
     names = {slot(i): column.name for i, column in enumerate(spec.columns)}
-    folder, live = open_folder(spec.path), read_live_table(spec.path, table.version())
+    folder, live = open_folder(spec.path), table_of(spec.path).snapshot(table.version())
     chosen = events.select(key_slots(spec)).rename_columns(list(spec.keys))
     matches = find_matches(folder, list(live.files.values()), read_masks(table), chosen, spec.keys)
     own = [pa.field(names.get(f.name, f.name), f.type) for f in events.schema if f.name in names or f.name in META]
@@ -249,7 +247,7 @@ def merge_by_vectors(
     Raises:
         LeftToSparkError: the log has changed meanwhile, or has a form that is not read here; nothing is committed.
     """
-    folder, live = open_folder(spec.path), read_live_table(spec.path)
+    folder, live = open_folder(spec.path), table_of(spec.path).snapshot()
     leave_first({"somebody else has committed to the table meanwhile": live.version != table.version()})
     masks = read_masks(table)
     rows = changes.rows
@@ -271,7 +269,7 @@ def merge_by_vectors(
     actions = [*(upgrade_protocol(live) if changes.vectors else ()), *_actions(spec, live, masks, gone, written_changes)]
     metrics = {f"numTargetRows{name.capitalize()}": count for name, count in counts.items()}
     table_of(spec.path).commit(live.version, [commit_info("MERGE", metadata, metrics), *actions])
-    return find_version(spec.path, operation_id), counts
+    return table_of(spec.path).find_commit(operation_id).version, counts
 
 
 def _add_truncated(

@@ -10,10 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from spark.errors import CommitLeftOutError
-from spark.table.commit_metadata import carries
 from spark.table.lake_location import delta_options, is_object, store_place
-from spark.table.log_reader import LAST_CHECKPOINT, LOG, commit_names, last_checkpoint, newest_commits
+from spark.table.log_reader import LAST_CHECKPOINT, LOG, commit_names, last_checkpoint
 from spark.table.table_folder import LakeFolder, open_folder
 
 RowCounts = dict[str, int]
@@ -32,22 +30,6 @@ def is_delta(path: str) -> bool:
     from deltalake import DeltaTable
 
     return bool(DeltaTable.is_deltatable(path, storage_options=delta_options(path)))
-
-
-def find_version(path: str, operation_id: str) -> int:
-    """The version that carries our operation id: a write that returned is believed only once it is in the log.
-
-    Raises:
-        CommitLeftOutError: none does.
-    """
-    version = _find_version(path, operation_id)
-    if version is None:
-        raise CommitLeftOutError(f"{path}: the write returned, but no commit carries operation {operation_id}; run it again")
-    return version
-
-
-def _find_version(path: str, operation_id: str) -> int | None:
-    return next((c["version"] for c in newest_commits(path, 5) or () if carries(c["userMetadata"], operation_id)), None)
 
 
 def make_checkpoint(table: Any, path: str) -> None:

@@ -50,11 +50,6 @@ def is_object(path: str) -> bool:
     return path.partition("://")[0] in STORES and "://" in path
 
 
-def is_reached(path: str) -> bool:
-    """Whether its files are read and written without Spark."""
-    return is_local(path) or is_object(path)
-
-
 def store_place(path: str) -> StorePlace:
     """The bucket and prefix of a path in an object store.
 

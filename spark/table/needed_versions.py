@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark.errors import LeftToSparkError, TableStopError, other_format
-from spark.table.commit_metadata import surviving
-from spark.table.log_reader import newest_commits, widen
+from spark.errors import TableStopError, other_format
+from spark.table.delta_table import table_of
 
 # Up to where a change log has given its records to the backup: a property of its table, by topic.
 #
@@ -143,18 +142,8 @@ class NamedVersion:
 def first_telling(path: str, up_to: int | None = None) -> int | None:
     """From which commit on the log says what the table holds, or held at the version `up_to`, in our metadata; None where it has
     none of ours (a quarantine).
-
-    Raises:
-        LeftToSparkError: the log is not to be read here.
     """
-
-    def look(limit: int | None) -> list[tuple[int, str | None]]:
-        commits = newest_commits(path, limit, up_to=up_to)
-        if commits is None and up_to is None:
-            raise LeftToSparkError("the log is not to be read here")
-        return surviving(commits or ())
-
-    needed = (_first_needed(version, text) for commits in widen(look) for version, text in commits)
+    needed = (_first_needed(version, text) for commits in table_of(path).looks(up_to=up_to) for version, text in commits)
     return next((first for first in needed if first is not None), None)
 
 

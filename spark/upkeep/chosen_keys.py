@@ -20,8 +20,8 @@ from spark.bronze.change_log import fold_at_last_run, table_events
 from spark.errors import JobRefusedError
 from spark.silver.typed_changes import decode_changes, key_slots, lake_types
 from spark.specs import SilverSpec
-from spark.table.commit_history import silver_folded
 from spark.table.delta_rs import is_delta
+from spark.table.delta_table import table_of
 from spark.table.identifiers import literal, quote, table_at
 from spark.table.spark_plans import all_of
 from spark.table.spark_session import compute_once
@@ -85,10 +85,10 @@ def keys_by_name(session: SparkSession, texts: Sequence[str], spec: SilverSpec) 
 
 def _in_time(session: SparkSession, replay: ReplaySpec, spec: SilverSpec) -> DataFrame:
     # By when the source committed the event; where it does not say, by when Kafka was given it.
-    before = silver_folded(session, replay.silver.path)
+    before = table_of(replay.silver.path).silver_folded()
     assert before is not None
     spec = replace(spec, schema_ids=all_schema_ids(before.topics.values()))
-    events = table_events(session, spec, fold_at_last_run(session, spec, before).version)
+    events = table_events(session, spec, fold_at_last_run(spec, before).version)
     at = sf.coalesce("source_ts", "timestamp")
     for text, sign in ((replay.since, ">="), (replay.until, "<")):
         if text:

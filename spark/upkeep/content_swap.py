@@ -20,11 +20,9 @@ from pyspark.sql import functions as sf
 from spark.silver import quarantine_table
 from spark.silver.column_ledger import PROPERTY, TRACKED
 from spark.specs import SilverSpec
-from spark.table.commit_writer import commit_info, put_commit
 from spark.table.data_files import remove_action
+from spark.table.delta_table import LiveTable, commit_info, table_of, vector_key
 from spark.table.identifiers import table_at
-from spark.table.log_reader import newest_commits
-from spark.table.snapshot import LiveTable, read_live_table, vector_key
 from spark.table.spark_session import compute_once, execute
 from spark.table.table_folder import LakeFolder, open_folder
 from spark.upkeep.log_expiry import files_of
@@ -110,8 +108,8 @@ def put_content(path: str, content: LiveTable, user_metadata: str) -> int:
     Raises:
         LeftToSparkError: somebody else has committed meanwhile; nothing has changed.
     """
-    now = read_live_table(path) if newest_commits(path, 1) else LiveTable()
-    put_commit(path, now.version + 1, actions(now, content, user_metadata))
+    now = table_of(path).snapshot() if table_of(path).commits(1) else LiveTable()
+    table_of(path).put(now.version + 1, actions(now, content, user_metadata))
     return now.version + 1
 
 

@@ -21,11 +21,10 @@ import pyarrow.parquet as pq
 
 from spark.errors import LeftToSparkError, TableHeldError, quantity
 from spark.table.commit_metadata import metadata_text
-from spark.table.commit_writer import commit_info, put_commit
 from spark.table.data_files import FEATURE, AddFile, read_masks, read_rows, remove_action, write_file
 from spark.table.delta_rs import open_delta
+from spark.table.delta_table import LiveTable, commit_info, table_of, vector_key
 from spark.table.needed_versions import KIND
-from spark.table.snapshot import LiveTable, catch_up, vector_key
 from spark.table.table_folder import LakeFolder, open_folder
 from spark.table.write_lease import lend_to_task
 from spark.upkeep.log_expiry import LogFiles
@@ -237,7 +236,7 @@ def replace_files(
     removed = [remove_action(file, changes=changes) for file in files]
     with turn(path):
         metadata, protocol = live.metadata, live.protocol
-        catch_up(live, path)
+        table_of(path).catch_up(live)
         if (live.metadata, live.protocol) != (metadata, protocol):
             raise LeftToSparkError("the table itself was changed meanwhile")
         for file in files:
@@ -246,8 +245,10 @@ def replace_files(
                 raise LeftToSparkError(f"a writer has changed {quantity(1, 'file')} meanwhile")
         metrics = {"numRemovedFiles": len(files), "numAddedFiles": len(added)}
         info = own_commit_info(operation, metrics, {"predicate": "[]"})
-        put_commit(path, live.version + 1, [info, *also, *removed, *({"add": {**file, "dataChange": changes}} for file in added)])
-        catch_up(live, path)
+        table_of(path).put(
+            live.version + 1, [info, *also, *removed, *({"add": {**file, "dataChange": changes}} for file in added)]
+        )
+        table_of(path).catch_up(live)
 
 
 def own_commit_info(operation: str, metrics: Mapping[str, int], parameters: Mapping[str, str] | None = None) -> dict[str, Any]:

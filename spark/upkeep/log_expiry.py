@@ -17,8 +17,8 @@ from urllib.parse import unquote
 
 from spark.errors import LeftToSparkError
 from spark.table.data_files import file_of_vector
+from spark.table.delta_table import table_of
 from spark.table.log_reader import COMMIT, LOG, commit_names, last_checkpoint
-from spark.table.snapshot import read_live_table
 from spark.table.table_folder import LakeFolder, is_hidden, open_folder
 
 _OF_VERSION = re.compile(r"\.{0,2}(\d{20})\.[\w.-]+")
@@ -148,7 +148,7 @@ def remove_garbage(path: str, garbage: Garbage) -> None:
 
 
 def _paths_of_version(path: str, version: int) -> Iterator[str]:
-    for file in read_live_table(path, version).files.values():
+    for file in table_of(path).snapshot(version).files.values():
         yield from files_of(file)
 
 

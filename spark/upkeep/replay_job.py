@@ -23,12 +23,9 @@ from pyspark.sql import functions as sf
 from spark.errors import JobRefusedError, LeftToSparkError, TableHeldError, quantity
 from spark.proof.history_proof import Again, records_lost
 from spark.specs import SilverSpec
-from spark.table.commit_history import commit_of, fold_history, silver_folded
-from spark.table.commit_metadata import Folded, fold, parse, silver_metadata, surviving
+from spark.table.commit_metadata import Folded, fold, parse, silver_metadata
+from spark.table.delta_table import table_of
 from spark.table.identifiers import quote, table_at
-from spark.table.lake_location import is_reached
-from spark.table.log_reader import newest_commits, widen
-from spark.table.snapshot import read_live_table
 from spark.table.spark_failures import SPARK_FAILURES, run_again
 from spark.table.spark_session import compute_once, execute
 from spark.table.table_folder import open_folder
@@ -71,7 +68,7 @@ class ReplayMark:
 
 def newest_mark(path: str) -> ReplayMark | None:
     """That of the newest replay which no RESTORE has undone; None: there is none in the log."""
-    for commits in widen(lambda limit: surviving(newest_commits(path, limit) or ())):
+    for commits in table_of(path).looks():
         for version, text in commits:
             mark = (parse(text, "silver", version) or {}).get("replay")
             if mark:
@@ -81,7 +78,7 @@ def newest_mark(path: str) -> ReplayMark | None:
 
 def newest_version(path: str) -> int:
     """That of the table; -1: there is none."""
-    commits = newest_commits(path, 1)
+    commits = table_of(path).commits(1)
     return int(commits[0]["version"]) if commits else -1
 
 
@@ -132,7 +129,7 @@ def _check_version(path: str, version: int) -> None:
         return
     folder = open_folder(path)
     try:
-        named = {name for file in read_live_table(path, version).files.values() for name in files_of(file)}
+        named = {name for file in table_of(path).snapshot(version).files.values() for name in files_of(file)}
     except LeftToSparkError as reason:
         raise _error_of(path, version, str(reason)) from reason
     if lost := named - {file.name for file in folder.tree()}:
@@ -166,10 +163,10 @@ def _restore(session: SparkSession, path: str, version: int) -> None:
 def _check_bronze(session: SparkSession, silver: SilverSpec, mark: ReplayMark) -> None:
     # The next run folds again all that has come since that version: bronze has to hold it.
     then, committed = (
-        silver_folded(session, silver.path, up_to=mark.before[SILVER]),
-        fold_history(session, silver.bronze_path, fold),
+        table_of(silver.path).silver_folded(up_to=mark.before[SILVER]),
+        table_of(silver.bronze_path).fold(fold),
     )
-    now = silver_folded(session, silver.path)
+    now = table_of(silver.path).silver_folded()
     if then is None or now is None:
         raise JobRefusedError(f"{silver.path}: its log no longer tells what version {mark.before[SILVER]} had folded")
     lost = records_lost(session, Again(silver, now, committed.version))
@@ -192,8 +189,6 @@ def prepare(session: SparkSession, replay: ReplaySpec) -> Prepared:
     Raises:
         JobRefusedError: the table cannot be made again from what there is, or rows are chosen and the rules are others.
     """
-    if not is_reached(replay.folder):
-        raise JobRefusedError(f"{replay.folder}: a replay needs a lake whose files are read here: a folder, s3a:// or gs://")
     versions = {layer: newest_version(spec.path) for layer, spec in replay.live.items()}
     rules = {layer: rules_of_live(session, replay, layer, version) for layer, version in versions.items()}
     changes = tuple(f"{layer}: {change}" for layer, layer_rules in rules.items() for change in layer_rules.changes)
@@ -247,7 +242,7 @@ def _swap(session: SparkSession, replay: ReplaySpec) -> Swapped:
         catch_up(session, replay, layer)
     keys = None
     if not replay.is_whole:
-        before = silver_folded(session, replay.silver.path)
+        before = table_of(replay.silver.path).silver_folded()
         keys = chosen_keys(session, replay, find_rules(session, replay.silver, before, as_new=False).spec)
     mark, now = ReplayMark(uuid.uuid4().hex, _versions_before(replay), done=True), dict[str, int]()
     if keys is None:
@@ -276,14 +271,14 @@ def _versions_before(replay: ReplaySpec) -> dict[str, int]:
 def _replace(session: SparkSession, replay: ReplaySpec, layer: str, keys: DataFrame | None, mark: ReplayMark) -> int:
     live = replay.live[layer]
     shadow = replay.shadow_of(live, layer)
-    live_folded = silver_folded(session, live.path)
+    live_folded = table_of(live.path).silver_folded()
     if keys is not None and live_folded is not None:
         return _merge_keys(session, live, of_chosen(rows_of(session, shadow.path), keys), keys, (live_folded, mark))
-    folded = silver_folded(session, shadow.path)
+    folded = table_of(shadow.path).silver_folded()
     assert folded is not None
     # Once there was something in quarantine, runs look there.
     folded = replace(folded, quarantined=max(folded.quarantined, live_folded.quarantined if live_folded else 0))
-    content = read_live_table(shadow.path)
+    content = table_of(shadow.path).snapshot()
     move_files(shadow.path, live.path, content)
     text = silver_metadata(uuid.uuid4().hex, folded, {}, replay=mark.to_dict())
     for tries in reversed(range(_COMMIT_TRIES)):
@@ -312,7 +307,7 @@ def _merge_keys(
     )
     metadata = silver_metadata(operation_id, folded, {}, replay=mark.to_dict())
     execute(session, sql, view=view, rows=rows.transform(compute_once), metadata=metadata)
-    return commit_of(session, live.path, operation_id).version
+    return table_of(live.path).find_commit(operation_id).version
 
 
 @contextmanager

@@ -25,8 +25,8 @@ from spark.silver import history_job, quarantine_table
 from spark.silver.column_ledger import PROPERTY, ColumnLedger, FoldRules, diff, rule_changes
 from spark.silver.schema_evolution import at_birth, compare_columns, first_ledger, read_ledger, set_properties
 from spark.specs import META, VALID, Column, SilverSpec, conditions_text
-from spark.table.commit_history import silver_folded
 from spark.table.commit_metadata import Folded
+from spark.table.delta_table import table_of
 from spark.table.identifiers import quote
 from spark.table.spark_plans import all_of
 from spark.upkeep.replay_spec import HISTORY, QUARANTINE, SILVER, Difference, ReplaySpec
@@ -104,8 +104,8 @@ def place_of_live(session: SparkSession, replay: ReplaySpec, layer: str, *, vers
     Raises:
         JobRefusedError: there is no silver table.
     """
-    own = None if version == -1 else silver_folded(session, replay.live[layer].path, up_to=version)
-    before = own or silver_folded(session, replay.silver.path)
+    own = None if version == -1 else table_of(replay.live[layer].path).silver_folded(up_to=version)
+    before = own or table_of(replay.silver.path).silver_folded()
     if before is None:
         raise JobRefusedError(f"{replay.silver.path}: there is no table yet: its next run makes it from all of bronze")
     return before
@@ -158,13 +158,13 @@ def catch_up(session: SparkSession, replay: ReplaySpec, layer: str) -> None:
     """Fold what the live table has folded since, by an ordinary run upon the shadow."""
     live, before = replay.live[layer], place_of_live(session, replay, layer)
     shadow = replay.shadow_of(live, layer)
-    if silver_job.has_news(before.topics, silver_folded(session, shadow.path)):
+    if silver_job.has_news(before.topics, table_of(shadow.path).silver_folded()):
         JOBS[layer](session, replace(shadow, folded_limit=_limit(session, live, before)))
 
 
 def _limit(session: SparkSession, live: SilverSpec, before: Folded) -> int:
     try:
-        return fold_at_last_run(session, live, before).version
+        return fold_at_last_run(live, before).version
     except HistoryTooShortError as error:
         raise JobRefusedError(
             f"table {live.table}: the log of {live.bronze_path} no longer reaches back to version {before.bronze_version}, up to "

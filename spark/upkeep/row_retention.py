@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from spark.errors import LeftToSparkError, TableStopError, quantity
 from spark.table.data_files import AddFile, read_columns, read_rows, write_file
+from spark.table.delta_table import LiveTable
 from spark.table.needed_versions import FLOOR, Floor, floors_of, floors_text
-from spark.table.snapshot import LiveTable
 from spark.table.table_folder import LakeFolder, open_folder
 from spark.upkeep.file_rewrite import columns_with_bounds, replace_files, schema_of
 

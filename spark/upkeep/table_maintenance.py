@@ -16,11 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark.errors import LeftToSparkError, TableHeldError, quantity
-from spark.table.commit_writer import put_commit
 from spark.table.delta_rs import make_checkpoint, open_delta
+from spark.table.delta_table import LiveTable, table_of
 from spark.table.identifiers import literal, table_at
 from spark.table.needed_versions import NamedVersion, Need, first_telling
-from spark.table.snapshot import LiveTable, catch_up, read_live_table
 from spark.table.spark_failures import MAY_PASS, is_conflict
 from spark.table.write_lease import lend_to_spark
 from spark.upkeep import file_rewrite, row_retention
@@ -99,9 +98,9 @@ def _run_under_lease(path: str, statement: Callable[[], Any]) -> str:
 
 def count_rewritten(path: str, spark: BySpark) -> Rewritten:
     """Have Spark do it, and tell from the log what that did."""
-    before = read_live_table(path)
+    before = table_of(path).snapshot()
     reason = spark(optimize_by_spark, path)
-    now = read_live_table(path)
+    now = table_of(path).snapshot()
     gone, new = set(before.files) - set(now.files), set(now.files) - set(before.files)
     return Rewritten(now.version - before.version, len(gone), len(new), reason)
 
@@ -178,7 +177,7 @@ def maintain(spec: MaintenanceSpec, spark: BySpark | None = None) -> Maintained:
 
 
 def _look(path: str) -> tuple[LiveTable, LogFiles]:
-    return read_live_table(path), list_log(path)
+    return table_of(path).snapshot(), list_log(path)
 
 
 def _figures(path: str) -> TableFigures:
@@ -239,7 +238,7 @@ def _rewrite(spec: MaintenanceSpec, live: LiveTable, spark: BySpark | None) -> f
     for _ in range(1, TRIES):
         if not done.given_up:
             break
-        done = done.then(_rewrite_once(spec, read_live_table(spec.path), spark))
+        done = done.then(_rewrite_once(spec, table_of(spec.path).snapshot(), spark))
     return done
 
 
@@ -254,7 +253,7 @@ def _rewrite_once(spec: MaintenanceSpec, live: LiveTable, spark: BySpark | None)
 
 
 def _set_properties(spec: MaintenanceSpec, spark: BySpark | None) -> None:
-    path, live = spec.path, read_live_table(spec.path)
+    path, live = spec.path, table_of(spec.path).snapshot()
     properties = properties_to_set(live.metadata.get("configuration") or {}, spec.needed_seconds)
     if not properties:
         return
@@ -264,10 +263,10 @@ def _set_properties(spec: MaintenanceSpec, spark: BySpark | None) -> None:
             raise LeftToSparkError(reason)
         return
     with file_rewrite.turn(path):
-        catch_up(live, path)
+        table_of(path).catch_up(live)
         configuration = {**(live.metadata.get("configuration") or {}), **properties}
         info = file_rewrite.own_commit_info("SET TBLPROPERTIES", {})
-        put_commit(path, live.version + 1, [info, {"metaData": {**live.metadata, "configuration": configuration}}])
+        table_of(path).put(live.version + 1, [info, {"metaData": {**live.metadata, "configuration": configuration}}])
 
 
 def _make_checkpoint(path: str) -> bool:

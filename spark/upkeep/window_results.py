@@ -15,10 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.errors import HistoryTooShortError
-from spark.table.commit_history import Commit, commit_of, fold_history, refuse_foreign
 from spark.table.commit_metadata import metadata_text, parse
+from spark.table.delta_table import Commit, table_of
 from spark.table.identifiers import quote, table_at
-from spark.table.log_reader import newest_commits, widen
 from spark.table.spark_session import compute_once, execute
 from spark.upkeep.declared_windows import AFTER_FINAL, EARLY, END, FINAL, LATE, ON_TIME, PANE, SIGN, WindowedSpec
 
@@ -27,7 +26,7 @@ _KIND = "windowed"
 
 @dataclass(frozen=True)
 class KeptResults:
-    """What a commit of results says: the version of silver that they are of, and its `mark` (window_refinement.version_mark).
+    """What a commit of results says: the version of silver that they are of, and its `mark` (DeltaTable.mark).
 
     watermark: microseconds since 1970, None where no row has an event time. digest: of the declaration.
     """
@@ -39,7 +38,7 @@ class KeptResults:
     operation_id: str
 
     def to_metadata(self) -> str:
-        """As the commit's userMetadata; the operation's id as spark.table.commit_history.commit_of looks for it."""
+        """As the commit's userMetadata; the operation's id as spark.table.delta_table looks for it."""
         return metadata_text(_KIND, asdict(self))
 
 
@@ -56,16 +55,16 @@ def state_of_results(session: SparkSession, spec: WindowedSpec) -> KeptResults |
         if commits and min(version for version, _ in commits) > 0:
             raise HistoryTooShortError(f"{spec.path}: no commit of windows among the newest {len(commits)}")
         if commits:
-            refuse_foreign(spec.path)
+            table_of(spec.path).refuse_foreign()
         return None
 
-    return fold_history(session, spec.path, newest)
+    return table_of(spec.path).fold(newest)
 
 
 def versions_here(spec: WindowedSpec) -> tuple[int, int] | None:
     """Silver's newest version, and the one that the results are of (-1: of none), without Spark; None where that is not told."""
-    silver = newest_commits(spec.silver_path, 1)
-    if silver is None:
+    silver = table_of(spec.silver_path).commits(1)
+    if not silver:
         return None
     kept = read_kept_results(spec.path)
     of_now = kept is not None and kept.digest == spec.digest
@@ -74,9 +73,7 @@ def versions_here(spec: WindowedSpec) -> tuple[int, int] | None:
 
 def read_kept_results(path: str) -> KeptResults | None:
     """What the newest commit of ours says, without Spark, however many of others came since; None where that is not told."""
-    looks = widen(lambda limit: newest_commits(path, limit) or [])
-    states = (_newest((commit["version"], commit["userMetadata"]) for commit in commits) for commits in looks)
-    return next((state for state in states if state is not None), None)
+    return next((state for state in map(_newest, table_of(path).looks()) if state is not None), None)
 
 
 def _newest(commits: Iterable[tuple[int, str | None]]) -> KeptResults | None:
@@ -97,7 +94,7 @@ def begin_result_tables(session: SparkSession, spec: WindowedSpec, results: Data
     for rows, path in ((panes, spec.panes_path), (results, spec.path)):
         writer = rows.coalesce(1).write.format("delta").mode("overwrite").options(**_PROPERTIES)
         writer.option("overwriteSchema", "true").option("userMetadata", now.to_metadata()).save(path)
-    return commit_of(session, spec.path, now.operation_id)
+    return table_of(spec.path).find_commit(now.operation_id)
 
 
 def write_changes(
@@ -122,7 +119,7 @@ def write_changes(
     view = f"cdc_windows_{now.operation_id}"
     execute(session, _merge(spec, source.columns, view), view=view, rows=source, metadata=now.to_metadata())
     counted = {row[PANE]: int(row["n"]) for row in panes.groupBy(PANE).agg(sf.count("*").alias("n")).collect()}
-    return commit_of(session, spec.path, now.operation_id), {f"panes_{name}": counted.get(name, 0) for name in PANES}
+    return table_of(spec.path).find_commit(now.operation_id), {f"panes_{name}": counted.get(name, 0) for name in PANES}
 
 
 def pane_of(spec: WindowedSpec, before: int | None, after: int | None) -> Expression:

@@ -6,6 +6,7 @@ A column whose type has no exact form is refused by name, with the way out (JobR
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from spark.errors import JobRefusedError
 from spark.specs import Column
@@ -51,6 +52,7 @@ _PARSERS = {"mariadb": mariadb_type}
 _RULES = {"mariadb": MARIADB}
 
 
+@cache
 def lake_type(column: Column) -> LakeType:
     """The lake type of a source column.
 

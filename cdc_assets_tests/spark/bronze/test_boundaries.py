@@ -17,8 +17,8 @@ from cdc_assets_tests.support.lake.lake import Lake
 from spark.bronze.commit_boundaries import Boundaries, find_boundaries
 from spark.record_formats import CommitPlace, behind_commit, in_binlog
 from spark.specs import Column, TopicRange
-from spark.table.commit_history import fold_history
 from spark.table.commit_metadata import fold
+from spark.table.delta_table import table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,7 @@ class CutLake(Lake):
 
     def boundaries(self, place: CommitPlace, tables: dict[str, int]) -> Boundaries:
         """Of what bronze does not have yet, up to these offsets."""
-        committed = fold_history(self.session, self.bronze_path, fold)
+        committed = table_of(self.bronze_path).fold(fold)
         asked = [self.ranges(t, {0: end}, start=committed.position(self.topic(t), 0) or 0) for t, end in tables.items()]
         asked = [each for each in asked if each.ranges[0][0] < each.ranges[0][1]]
         return find_boundaries(self._read(self.session, asked), asked, committed, place) if asked else Boundaries({})
@@ -53,7 +53,7 @@ class CutLake(Lake):
         assert (found.unclear, found.unread) == ((), ())
         bounded = {table: found.ends.get(self.topic(table), {}).get(0, end) for table, end in tables.items()}
         self.append(*self.ends(bounded))
-        limit = fold_history(self.session, self.bronze_path, fold).version
+        limit = table_of(self.bronze_path).fold(fold).version
         for table in tables:
             self.fold(self.spec(table, COLUMNS), limit=limit)
         self.versions.append((marked, {table: self.version(table) for table in tables}))

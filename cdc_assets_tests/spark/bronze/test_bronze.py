@@ -24,11 +24,10 @@ from cdc_assets_tests.support.lake.committed import committed
 from cdc_assets_tests.support.lake.copies import plant_copies
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.lake.topics import Broker
-from spark.bronze import append_job as by_spark
 from spark.bronze import small_append as bronze
 from spark.errors import JobRefusedError
 from spark.specs import BronzeSpec, JobResult, TopicRange
-from spark.table.commit_history import fold_history
+from spark.table.delta_table import DeltaTable
 from spark.table.topic_commits import Past
 
 if TYPE_CHECKING:
@@ -187,8 +186,8 @@ def test_killed_after_the_commit(remote: str, session: SparkSession, broker: Bro
     (tmp_path / "spec.json").write_text(asked.to_json())
     # The job's process dies when it looks for its commit, the first thing that it does once Delta has it.
     code = (
-        "import os, signal, sys; from spark import __main__; from spark.bronze import append_job as bronze\n"
-        "bronze.commit_of = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import os, signal, sys; from spark import __main__; from spark.table.delta_table import DeltaTable\n"
+        "DeltaTable.find_commit = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
         "sys.exit(__main__.main(sys.argv[1:]))"
     )
     command = [sys.executable, "-c", code, "--job", "bronze", "--spec", str(tmp_path / "spec.json"), "--remote", remote]
@@ -210,7 +209,8 @@ def test_a_write_that_outlived_its_job_is_taken_out_again(session: SparkSession,
     looks = [stale]
     with pytest.MonkeyPatch.context() as patch:
         # The killed job had looked before the other one committed, and its write comes last: Delta refuses it.
-        patch.setattr(by_spark, "fold_history", lambda *a, **k: looks.pop() if looks else fold_history(*a, **k))
+        whole = DeltaTable.fold
+        patch.setattr(DeltaTable, "fold", lambda *a, **k: looks.pop() if looks else whole(*a, **k))
         lake.by_task = False
         assert lake.append(lake.ranges("t", {0: 4})).version is None
         assert looks == []
@@ -230,6 +230,7 @@ _AS_FAR_AS = """
 import sys, time
 from spark import __main__
 from spark.bronze import append_job as bronze
+from spark.table.delta_table import DeltaTable
 
 def stop(*arguments, **named):
     print("here", flush=True)

@@ -22,7 +22,7 @@ from spark.bronze.part_files import divide_ranges
 from spark.record_formats import ANCHOR_HEADER
 from spark.specs import BronzeSpec, JobResult, TopicRange
 from spark.table.commit_metadata import parse
-from spark.table.log_reader import newest_commits
+from spark.table.delta_table import table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +63,7 @@ def records_of(kind: str, seed: int) -> list[tuple[str | None, str | None]]:
 
 def said(path: str) -> dict[str, Any]:
     """The newest commit's metadata, less whose it is."""
-    [commit] = newest_commits(path, 1) or []
+    [commit] = table_of(path).commits(1) or []
     data = parse(commit["userMetadata"], "bronze", commit["version"])
     assert data is not None
     return {name: value for name, value in data.items() if name != "operation_id"}

@@ -138,5 +138,3 @@ def test_what_only_spark_folds_is_an_error(session: SparkSession, tmp_path: Path
     assert sorted(view(spec).reader(["id"]).read_all()["id"].to_pylist()) == [2]
     with pytest.raises(LeftToSparkError, match="rows below a TRUNCATE stay"):
         view(replace(spec, truncate="soft"))
-    with pytest.raises(LeftToSparkError, match="not reached without Spark"):
-        open_silver("hdfs://name/silver")

@@ -11,7 +11,7 @@ from cdc_assets_tests.support.lake.large_table import LargeTable, Row
 from spark.errors import LeftToSparkError
 from spark.silver import task_merge
 from spark.table import delta_table
-from spark.table.snapshot import read_live_table
+from spark.table.delta_table import table_of
 
 
 @pytest.mark.slow
@@ -26,7 +26,7 @@ def test_the_table_holds_what_the_changes_say(tmp_path: Path, monkeypatch: pytes
     for number in range(15):
         table.change(late=number % 3 == 2)
         table.check()
-    live = read_live_table(table.spec.path)
+    live = table_of(table.spec.path).snapshot()
     assert sorted(live.files) == sorted(Path(uri).name for uri in DeltaTable(table.spec.path).file_uris())
     vectors = [file["deletionVector"] for file in live.files.values() if "deletionVector" in file]
     assert all(each["cardinality"] > 0 for each in vectors)
@@ -41,7 +41,7 @@ def test_files_with_a_changed_row_are_written_anew(tmp_path: Path, monkeypatch: 
     for number in range(15):
         table.change(late=number % 3 == 2)
         table.check()
-    assert read_live_table(table.spec.path).protocol["minReaderVersion"] == 1
+    assert table_of(table.spec.path).snapshot().protocol["minReaderVersion"] == 1
 
 
 def test_a_checkpoint_comes_as_often_as_the_table_says(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from spark.silver.arrow_view import open_silver, read_now
 from spark.silver.small_table_fold import SmallTable, fold_tables
 from spark.specs import DELETED, Column
 from spark.table.commit_metadata import fold, surviving
-from spark.table.log_reader import newest_commits
+from spark.table.delta_table import table_of
 
 COLUMNS = (
     Column("id", "integer", False),
@@ -97,7 +97,7 @@ class Play:
 
     def fold(self) -> str:
         """Why the table is left to Spark; empty: it is folded, to what its view had told."""
-        committed = fold(surviving(newest_commits(self.spec.bronze_path, None) or ()))
+        committed = fold(surviving(table_of(self.spec.bronze_path).commits(None) or ()))
         try:
             view = read_now(open_silver(self.spec.path), committed, "t", lambda: self.spec).reader().read_all()
         except LeftToSparkError as error:

@@ -24,7 +24,7 @@ from cdc_assets_tests.support.lake.lake import Lake, rows, values
 from spark.errors import TableStopError
 from spark.silver import spark_merge
 from spark.specs import Column, SilverSpec
-from spark.table.commit_history import Commit
+from spark.table.delta_table import Commit
 from spark.table.spark_session import connect
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from spark.silver.schema_evolution import set_properties
 from spark.silver.small_tables import SmallTablesSpec
 from spark.specs import Column, SilverSpec
 from spark.table.data_files import PROPERTY
-from spark.table.snapshot import read_live_table
+from spark.table.delta_table import table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +78,7 @@ def test_both_write_one_table(session: SparkSession, tmp_path: Path, seed: int) 
         assert sorted(tuple(row)[:2] for row in session.read.format("delta").load(spec.path).collect()) == expected
     assert [*Path(spec.path).glob("deletion_vector_*.bin")]
     # Each file tells the bounds of the same columns, by which PyArrow's filters skip files (spark.table.data_files).
-    told = [json.loads(file["stats"]) for file in read_live_table(spec.path).files.values()]
+    told = [json.loads(file["stats"]) for file in table_of(spec.path).snapshot().files.values()]
     assert {tuple(sorted(stats.get("minValues", ()))) for stats in told} == {("_cdc_position", "id")}
 
 
@@ -90,7 +90,7 @@ def test_a_table_that_has_become_large_gets_vectors(
     from spark.silver import small_table_fold, task_merge
     from spark.table.commit_metadata import fold as fold_commits
     from spark.table.commit_metadata import surviving
-    from spark.table.log_reader import newest_commits
+    from spark.table.delta_table import table_of
 
     monkeypatch.setattr(small_table_fold, "MOST_BYTES", 1)
     monkeypatch.setattr(task_merge, "_SMALL_BYTES", 0)
@@ -98,7 +98,7 @@ def test_a_table_that_has_become_large_gets_vectors(
     spec = writer.lake.spec("t", COLUMNS, ("id",))
     for _ in range(3):
         writer.append(30)
-        committed = fold_commits(surviving(newest_commits(spec.bronze_path, 400) or []))
+        committed = fold_commits(surviving(table_of(spec.bronze_path).commits(400) or []))
         [(result, left)] = small_table_fold.fold_tables([small_table_fold.SmallTable(spec, committed)])
         assert result is not None, left
     assert "deletionVectors" in (DeltaTable(spec.path).protocol().writer_features or ())

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark.table.commit_writer import create_table
 from spark.table.data_files import ROWS_A_GROUP, read_columns, read_rows, write_file
+from spark.table.delta_table import table_of
 from spark.table.table_folder import open_folder
 
 UTC = dt.timezone.utc
@@ -47,7 +47,7 @@ def test_each_value_is_found_by_a_filter(tmp_path: Path, more: str | None) -> No
     columns = COLUMNS | ({more: UNBOUNDED[more]} if more else {})
     rows = pa.table({name: pa.array(values, kind) for name, (kind, values) in columns.items()})
     (tmp_path / "t").mkdir()
-    create_table(str(tmp_path / "t"), rows, {}, "{}")
+    table_of(str(tmp_path / "t")).create(rows, {}, "{}")
     table = DeltaTable(tmp_path / "t")
     found = table.to_pyarrow_dataset()
     for name, (kind, values) in columns.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -11,15 +12,26 @@ from deltalake import DeltaTable, write_deltalake
 
 from benchmarks.bench.profile import count_calls
 from spark.errors import CommitLeftOutError, HistoryTooShortError
-from spark.table.commit_history import commit_of, history, history_by_spark
-from spark.table.commit_metadata import RESTORED
-from spark.table.log_reader import fold_newest, names_after, newest_commits, newest_here, widen
+from spark.table import delta_table
+from spark.table.commit_metadata import RESTORED, surviving
+from spark.table.delta_table import Commit, table_of, widen
+from spark.table.log_reader import names_after, newest_here
 from spark.table.spark_session import USER_METADATA, connect
 from spark.table.table_folder import open_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # pyspark releases an answer by a pool of threads: such a call may come any time after its plan's.
 # pyspark/sql/connect/client/reattach.py, _release_until and _release_all
 RELEASE = "ReleaseExecute"
+
+
+def by_spark(session: SparkSession, table: str, limit: int | None) -> list[Commit]:
+    """What DESCRIBE HISTORY says, less what a RESTORE has undone."""
+    rows = session.sql(f"DESCRIBE HISTORY {table}" + (f" LIMIT {limit}" if limit else "")).collect()
+    kept = dict(surviving([row.asDict() for row in rows]))
+    return [Commit(r.version, r.operation, kept[r.version], dict(r.operationMetrics or {}), r.timestamp) for r in rows]
 
 
 @pytest.mark.all
@@ -30,7 +42,7 @@ def test_a_look_at_a_log_asks_spark_nothing_and_says_the_same(remote: str, tmp_p
     assert calls["Config"] <= 2
     path = str(tmp_path / "a table")
     asked = f"delta.`{path}`"
-    assert history(session, path, 5) == []
+    assert table_of(path).history(5) == []
     session.sql(f"CREATE TABLE {asked} (id INT, text STRING) USING delta")
     for number in (1, 2):
         session.conf.set(USER_METADATA, f'{{"operation_id":"{number}","text":"a \\"quoted\\"\\n line"}}')
@@ -40,16 +52,16 @@ def test_a_look_at_a_log_asks_spark_nothing_and_says_the_same(remote: str, tmp_p
     session.sql(f"INSERT INTO {asked} VALUES (9, 'last')")
     for limit in (1, 3, None):
         before = Counter(calls)
-        found = history(session, path, limit)
+        found = table_of(path).history(limit)
         assert {**calls, RELEASE: 0} == {**before, RELEASE: 0}
-        assert found == history_by_spark(session, path, limit)
+        assert found == by_spark(session, asked, limit)
         assert calls["ExecutePlan"] > before["ExecutePlan"]
-    whole = history(session, path, None)
+    whole = table_of(path).history(None)
     assert [c.version for c in whole] == [4, 3, 2, 1, 0]
     assert [c.user_metadata for c in whole][1:3] == [RESTORED, None]
-    assert commit_of(session, path, "1", rows=1).version == 1
+    assert table_of(path).find_commit("1", rows=1).version == 1
     with pytest.raises(CommitLeftOutError):
-        commit_of(session, path, "2")
+        table_of(path).find_commit("2")
     session.stop()
 
 
@@ -68,7 +80,7 @@ def test_the_newest_are_those_of_the_list(tmp_path: Path, checkpoint: int | None
     assert newest_here(path) == (None if checkpoint is None else 11)
     for limit in (1, 5, 20, None):
         for up_to in (None, 11, 6, 2):
-            found = newest_commits(path, limit, up_to=up_to)
+            found = table_of(path).commits(limit, up_to=up_to)
             expected = [version for version in listed if up_to is None or version <= up_to][:limit]
             assert [commit["version"] for commit in found or ()] == expected
     folder = open_folder(path)
@@ -76,22 +88,24 @@ def test_the_newest_are_those_of_the_list(tmp_path: Path, checkpoint: int | None
     assert len(names_after(folder, -1)) == len(listed)
 
 
-def test_a_reader_looks_no_further_back_than_it_needs() -> None:
+def test_a_reader_looks_no_further_back_than_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int | None] = []
 
     def look(limit: int | None) -> list[int]:
         looks.append(limit)
         return list(range(6_000))[:limit]
 
-    def count_from_150(commits: list[int]) -> int:
+    def count_from_150(commits: list[tuple[int, str | None]]) -> int:
         if len(commits) < 150:
             raise HistoryTooShortError(f"{len(commits)} commits")
         return len(commits)
 
-    assert (fold_newest(look, count_from_150, path="t"), looks) == (200, [20, 200])
+    monkeypatch.setattr(delta_table.DeltaTable, "commits", lambda _, limit, up_to: [{"version": v} for v in look(limit)])
+    assert (delta_table.DeltaTable("t").fold(count_from_150), looks) == (200, [20, 200])
     looks.clear()
     assert (len(list(widen(look, first=1))[-1]), looks) == (6_000, [1, 10, 100, 1_000, 10_000])
     looks.clear()
     assert (len(list(widen(look))[-1]), looks) == (6_000, [20, 200, 2_000, None])
+    monkeypatch.setattr(delta_table.DeltaTable, "commits", lambda _, limit, up_to: [{"version": v} for v in [2, 1][:limit]])
     with pytest.raises(HistoryTooShortError, match="2 commits"):
-        fold_newest(lambda limit: [2, 1][:limit], count_from_150, first=1, path="t")
+        delta_table.DeltaTable("t").fold(count_from_150, first=1)

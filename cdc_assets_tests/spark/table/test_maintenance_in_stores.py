@@ -7,7 +7,7 @@ import pytest
 from cdc_assets_tests.support.lake.large_table import LargeTable
 from spark.silver import task_merge
 from spark.table import write_lease
-from spark.table.log_reader import newest_commits
+from spark.table.delta_table import table_of
 from spark.table.table_folder import open_folder
 from spark.upkeep import file_rewrite
 from spark.upkeep import table_maintenance as steps
@@ -44,7 +44,7 @@ def test_a_table_reads_the_same(table: LargeTable) -> None:
     assert (done.after.dead_rows, done.after.rows) == (0, len(table.rows))
     held = {file.name for file in open_folder(path).tree()}
     assert {name for name in held if name.endswith((".parquet", ".bin"))} == _live_files(path)
-    assert len(newest_commits(path, None) or []) <= steps.CHECKPOINT_FROM + 3
+    assert len(table_of(path).commits(None) or []) <= steps.CHECKPOINT_FROM + 3
     table.change()
     table.check()
 
@@ -64,7 +64,7 @@ def test_a_writer_comes_first(table: LargeTable, monkeypatch: pytest.MonkeyPatch
 
 
 def _live_files(path: str) -> set[str]:
-    from spark.table.snapshot import read_live_table
+    from spark.table.delta_table import table_of
     from spark.upkeep.log_expiry import files_of
 
-    return {name for file in read_live_table(path).files.values() for name in files_of(file)}
+    return {name for file in table_of(path).snapshot().files.values() for name in files_of(file)}

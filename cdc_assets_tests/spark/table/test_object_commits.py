@@ -14,10 +14,10 @@ from cdc_assets_tests.support.lake.deaf_proxy import DeafProxy, deaf_proxy
 from cdc_assets_tests.support.lake.large_table import LargeTable
 from spark.errors import CommitUncertainError, LeftToSparkError
 from spark.silver import task_merge
-from spark.table import buckets, commit_writer, delta_table
+from spark.table import buckets, delta_table
 from spark.table.delta_rs import open_delta
+from spark.table.delta_table import table_of
 from spark.table.lake_location import gcs_access, s3_client
-from spark.table.log_reader import newest_commits
 from spark.table.table_folder import open_folder
 
 
@@ -63,7 +63,7 @@ def test_two_writers_lose_nothing(object_lake: str) -> None:
     for writer in writers:
         writer.join(120)
         assert writer.exitcode == 0
-    commits = newest_commits(table.spec.path, None) or []
+    commits = table_of(table.spec.path).commits(None)
     told = Counter(json.loads(commit["userMetadata"])["operation_id"] for commit in commits[:-1])
     assert told == Counter(f"{name}-{number}" for name in ("one", "two", "three") for number in range(each))
     assert open_delta(table.spec.path).version() == 3 * each
@@ -73,11 +73,9 @@ def _commit_many(path: str, name: str, count: int) -> None:
     for number in range(count):
         metadata = json.dumps({"operation_id": f"{name}-{number}"})
         while True:
-            [newest] = newest_commits(path, 1) or []
+            [newest] = table_of(path).commits(1)
             try:
-                commit_writer.put_commit(
-                    path, newest["version"] + 1, [{"commitInfo": {"timestamp": 0, "userMetadata": metadata}}]
-                )
+                table_of(path).put(newest["version"] + 1, [{"commitInfo": {"timestamp": 0, "userMetadata": metadata}}])
                 break
             except LeftToSparkError:
                 continue
@@ -100,7 +98,7 @@ def test_a_commit_whose_answer_is_lost_counts_once(object_lake: str, proxy: Deaf
         table.change()
     table.check()
     assert len(proxy.dropped) == times
-    commits = [c for c in newest_commits(table.spec.path, None) or [] if c["version"] == 1]
+    commits = [c for c in table_of(table.spec.path).commits(None) if c["version"] == 1]
     assert len(commits) == 1
     table.change()
     table.check()
@@ -108,19 +106,19 @@ def test_a_commit_whose_answer_is_lost_counts_once(object_lake: str, proxy: Deaf
 
 def test_a_store_that_is_not_heard_is_no_refusal(object_lake: str, proxy: DeafProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody says whether the commit is there: it is not said to be made, nor not to be."""
-    monkeypatch.setattr(commit_writer, "_TRIES", 1)
+    monkeypatch.setattr(delta_table, "_TRIES", 1)
     monkeypatch.setattr(buckets, "_REPEAT_SECONDS", 3.0)
     proxy.drops = lambda _method, path, body: b"_delta_log" in path.encode() + body
     with pytest.raises(CommitUncertainError, match="nobody says whether _delta_log/0"):
-        commit_writer.put_commit(f"{object_lake}/t", 0, [{"commitInfo": {"userMetadata": "x"}}])
+        table_of(f"{object_lake}/t").put(0, [{"commitInfo": {"userMetadata": "x"}}])
     proxy.drops = lambda *_: False
     assert len(open_folder(f"{object_lake}/t").names("_delta_log")) == 1
 
 
 def test_somebody_elses_commit_is_not_ours(object_lake: str) -> None:
-    commit_writer.put_commit(f"{object_lake}/t", 0, [{"commitInfo": {"userMetadata": "one"}}])
+    table_of(f"{object_lake}/t").put(0, [{"commitInfo": {"userMetadata": "one"}}])
     with pytest.raises(LeftToSparkError, match="somebody else has committed version 0"):
-        commit_writer.put_commit(f"{object_lake}/t", 0, [{"commitInfo": {"userMetadata": "two"}}])
+        table_of(f"{object_lake}/t").put(0, [{"commitInfo": {"userMetadata": "two"}}])
 
 
 def _all_files() -> object:

@@ -15,7 +15,7 @@ from spark.silver import quarantine_redrive
 from spark.specs import Column, SilverSpec
 from spark.table import write_lease
 from spark.table import write_lease as delta_lease
-from spark.table.commit_writer import put_commit
+from spark.table.delta_table import table_of
 from spark.table.table_folder import open_folder
 from spark.table.write_lease import FOLDER, SPARK, TASK, hold, take
 
@@ -120,7 +120,7 @@ def test_a_writer_that_slept_too_long_commits_nothing(object_lake: str, monkeypa
         time.sleep(2.5)
         other = take(path, TASK, seconds=10)
         with pytest.raises(TableHeldError, match="another writer took the table"):
-            put_commit(path, 0, [{"commitInfo": {}}])
+            table_of(path).put(0, [{"commitInfo": {}}])
     assert open_folder(path).names("_delta_log") == []
     other.refuse_lost()
 

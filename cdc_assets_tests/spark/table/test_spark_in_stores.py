@@ -30,8 +30,8 @@ from spark.silver.small_tables import SmallTablesSpec
 from spark.silver.small_tables import run as fold_in_tasks
 from spark.specs import SilverSpec
 from spark.table.delta_rs import open_delta
+from spark.table.delta_table import table_of
 from spark.table.lake_location import spark_conf, spark_variables
-from spark.table.log_reader import newest_commits
 from spark.table.spark_session import connect
 from spark.table.table_folder import open_folder
 from spark.table.write_lease import FOLDER
@@ -228,6 +228,6 @@ def test_secrets_are_in_no_commit_and_no_setting(chain: SmallChain, store: Store
         return
     secret = store.variables["AWS_SECRET_ACCESS_KEY"]
     for path in (chain.silver("coin"), f"{chain.root}/bronze/{chain.source.name}"):
-        assert secret not in str(newest_commits(path, None))
+        assert secret not in str(table_of(path).commits(None))
     assert secret not in str(chain.session.sql("SET").collect())
     assert secret not in str(spark_conf(store.root))

@@ -13,9 +13,8 @@ from cdc_assets.cli.cdc_command import app
 from cdc_assets.reading.notebook_frames import ask, rows_of
 from cdc_assets.registry.errors import RefusalError
 from cdc_assets_tests.support.lake.delta_shop import SHOP
-from spark.table.commit_writer import create_table
 from spark.table.data_files import write_file
-from spark.table.snapshot import read_live_table
+from spark.table.delta_table import table_of
 from spark.table.table_folder import open_folder
 from spark.upkeep.file_rewrite import replace_files, turn
 
@@ -31,8 +30,8 @@ def lake(object_lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> s
     path = f"{object_lake}/silver/shop/orders"
     open_folder(path).make()
     with turn(path):
-        create_table(path, ORDERS, {}, "")
-    live = read_live_table(path)
+        table_of(path).create(ORDERS, {}, "")
+    live = table_of(path).snapshot()
     more = write_file(open_folder(path), ORDERS.slice(0, 1))
     replace_files(path, live, [], [more], operation="WRITE")
     return object_lake

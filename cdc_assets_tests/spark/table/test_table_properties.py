@@ -10,9 +10,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark.table import commit_history
-from spark.table.commit_history import read_property
+from spark.table import delta_table
+from spark.table.delta_table import table_of
 from spark.table.identifiers import table_at
+from spark.table.log_reader import last_checkpoint
+from spark.table.table_folder import open_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,13 +40,13 @@ def append(path: str, times: int) -> None:
 def test_it_is_what_spark_says(session: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     append(path, 2)
-    assert read_property(session, path, NAME) is by_spark(session, path) is None
+    assert table_of(path).properties().get(NAME) is by_spark(session, path) is None
     for value in ("one", "two"):
         session.sql(f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ('{NAME}' = '{value}')")
         append(path, 1)
-        assert read_property(session, path, NAME) == by_spark(session, path) == value
+        assert table_of(path).properties().get(NAME) == by_spark(session, path) == value
     session.sql(f"ALTER TABLE {table_at(path)} UNSET TBLPROPERTIES ('{NAME}')")
-    assert read_property(session, path, NAME) is by_spark(session, path) is None
+    assert table_of(path).properties().get(NAME) is by_spark(session, path) is None
 
 
 @pytest.mark.all
@@ -52,28 +54,38 @@ def test_a_table_that_took_anothers_place_has_its_own(session: SparkSession, tmp
     path, other = str(tmp_path / "t"), str(tmp_path / "other")
     for place, value in ((path, "old"), (other, "new")):
         make(place, value)
-    assert read_property(session, path, NAME) == "old"
+    assert table_of(path).properties().get(NAME) == "old"
     append(other, 3)
     shutil.rmtree(path)
     shutil.move(other, path)
-    assert read_property(session, path, NAME) == "new"
+    assert table_of(path).properties().get(NAME) == "new"
 
 
 @pytest.mark.all
 def test_what_was_cleaned_up_is_read_anew(session: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     make(path, "kept")
-    assert read_property(session, path, NAME) == "kept"
+    assert table_of(path).properties().get(NAME) == "kept"
     append(path, 1)
     DeltaTable(path).create_checkpoint()
     (tmp_path / "t" / "_delta_log" / f"{1:020}.json").unlink()
-    assert read_property(session, path, NAME) == by_spark(session, path) == "kept"
+    assert table_of(path).properties().get(NAME) == by_spark(session, path) == "kept"
 
 
 @pytest.mark.all
-def test_where_no_file_is_reached_spark_is_asked(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_in_parts_tells_it_too(session: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     make(path, "there")
-    monkeypatch.setattr(commit_history, "is_reached", lambda _: False)
-    assert read_property(session, path, NAME) == "there"
-    assert read_property(session, path, "cdc.other") is None
+    append(path, 8)
+    asked = "spark.databricks.delta.checkpoint.partSize"
+    session.conf.set(asked, "2")
+    try:
+        session.sql(f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
+        session.sql(f"INSERT INTO {table_at(path)} VALUES (2)")
+    finally:
+        session.conf.unset(asked)
+    checkpoint = last_checkpoint(open_folder(path))
+    assert checkpoint is not None
+    assert checkpoint["parts"] > 1
+    assert delta_table.DeltaTable(path).properties().get(NAME) == by_spark(session, path) == "there"
+    assert delta_table.DeltaTable(path).columns() == ("a",)

@@ -23,8 +23,8 @@ from spark.specs import BronzeSpec, TopicRange
 from spark.table.commit_metadata import Committed
 from spark.table.data_files import write_file
 from spark.table.delta_rs import open_delta
+from spark.table.delta_table import table_of
 from spark.table.log_reader import LOG, last_checkpoint
-from spark.table.snapshot import read_live_table
 from spark.table.table_folder import open_folder
 from spark.table.topic_commits import TopicCommit
 from spark.upkeep.content_swap import move_files, put_content
@@ -72,7 +72,7 @@ def test_bronze_appends_and_its_checkpoints(lake_root: str, monkeypatch: pytest.
     for version in range(made[-1]):
         log.delete(f"{LOG}/{version:020}.json")
     assert bronze.offsets() == list(range(80))
-    assert len(read_live_table(bronze.path).files) == 8
+    assert len(table_of(bronze.path).snapshot().files) == 8
     committed = bronze.committed()
     assert (committed.version, committed.position("t", 0)) == (7, 80)
 
@@ -119,7 +119,7 @@ def test_a_table_is_moved_and_removed(lake_root: str) -> None:
     for _ in range(3):
         table.change()
     path, other = table.spec.path, f"{lake_root}/silver/shop/t"
-    content = read_live_table(path)
+    content = table_of(path).snapshot()
     open_folder(other).make()
     for _ in range(2):
         move_files(path, other, content)
@@ -127,7 +127,7 @@ def test_a_table_is_moved_and_removed(lake_root: str) -> None:
     open_folder(path).remove_all()
     open_folder(path).remove_all()
     assert not open_folder(path).has_files(LOG)
-    assert read_live_table(other).files == content.files
+    assert table_of(other).snapshot().files == content.files
     assert len(read(other)) == len(table.rows)
     open_folder(lake_root).remove_all()
     open_folder(lake_root).remove_all()

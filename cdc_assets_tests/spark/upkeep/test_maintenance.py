@@ -24,9 +24,9 @@ from spark.silver import task_merge
 from spark.specs import BronzeSpec
 from spark.table.commit_metadata import Committed, CommittedTopic, Folded, TopicCommit, fold, silver_metadata, surviving
 from spark.table.data_files import AddFile, write_file
-from spark.table.log_reader import newest_commits
+from spark.table.delta_table import table_of
+from spark.table.identifiers import table_at
 from spark.table.needed_versions import Need
-from spark.table.snapshot import read_live_table
 from spark.table.table_folder import open_folder
 from spark.table.write_lease import lend_to_task
 from spark.upkeep import file_rewrite
@@ -92,7 +92,7 @@ def test_a_table_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert done.after is not None
     assert done.given_up == {}
     assert done.after.small_files <= file_rewrite.MOST_SMALL
-    live = read_live_table(path)
+    live = table_of(path).snapshot()
     assert all(rows_gone(file) <= file_rewrite.GONE_SHARE * rows_of_file(file) for file in live.files.values())
     # What is on the disk is what the table has: all that kills have left behind is gone.
     assert sorted(file.name for file in Path(path).glob("*.parquet")) == sorted(live.files)
@@ -109,7 +109,7 @@ class Bronze:
         self.ends, self.values = dict.fromkeys(("a", "b", "c"), 0), list[bytes]()
 
     def append(self) -> None:
-        commits = newest_commits(self.path, 400)
+        commits = table_of(self.path).commits(400)
         committed = fold(surviving(commits)) if commits else Committed(-1, {})
         shares, rows = {}, []
         for topic in self.choice.sample(sorted(self.ends), self.choice.randrange(1, 4)):
@@ -151,7 +151,7 @@ def test_bronze_says_the_same_and_gives_the_news(tmp_path: Path, monkeypatch: py
             for topic, end in bronze.ends.items():
                 assert sorted(news.of_table(topic)["offset"].to_pylist()) == list(range(at[topic], end))
             folded, at = version, dict(bronze.ends)
-    assert figures_of(read_live_table(bronze.path), list_log(bronze.path)).rows == sum(bronze.ends.values())
+    assert figures_of(table_of(bronze.path).snapshot(), list_log(bronze.path)).rows == sum(bronze.ends.values())
 
 
 def test_versions_of_the_declared_time_can_be_read(tmp_path: Path, eager: None) -> None:
@@ -193,7 +193,7 @@ def test_news_of_a_table_that_was_idle_hold_nothing_that_is_gone(tmp_path: Path,
     planned, done = steps.plan_table(spec_of(bronze.path, need)), steps.maintain(spec_of(bronze.path, need))
     assert (planned.left, done.given_up) == ("", {})
     assert done.kept is not None
-    assert read_live_table(bronze.path, done.kept.version).files
+    assert table_of(bronze.path).snapshot(done.kept.version).files
     bronze.check()
 
 
@@ -238,7 +238,6 @@ def test_a_writer_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, e
 
 @pytest.mark.all
 def test_spark_reads_what_maintenance_leaves(session: SparkSession, tmp_path: Path, eager: None) -> None:
-    from spark.table.commit_history import history_by_spark
 
     for seed in range(2):
         folder = tmp_path / str(seed)
@@ -251,7 +250,7 @@ def test_spark_reads_what_maintenance_leaves(session: SparkSession, tmp_path: Pa
         steps.maintain(spec_of(table.spec.path))
         rows = session.read.format("delta").load(table.spec.path).select(*NAMES).collect()
         assert sorted(tuple(row) for row in rows) == sorted(table.rows.values())
-        told = [commit.user_metadata for commit in history_by_spark(session, table.spec.path, None)]
+        told = [row.userMetadata for row in session.sql(f"DESCRIBE HISTORY {table_at(table.spec.path)}").collect()]
         assert any('"kind":"silver"' in text for text in told if text)
         session.sql(f"DELETE FROM delta.`{table.spec.path}` WHERE a % 2 = 0")
         table.rows = {key: row for key, row in table.rows.items() if row[0] % 2}

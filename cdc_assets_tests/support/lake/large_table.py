@@ -10,8 +10,8 @@ import pyarrow as pa
 from cdc_assets_tests.support.lake.delta_reader import read
 from spark.silver import task_merge
 from spark.specs import Column, SilverSpec
-from spark.table.commit_writer import create_table
 from spark.table.delta_rs import open_delta
+from spark.table.delta_table import table_of
 from spark.table.table_folder import open_folder
 
 NAMES = ("a", "b", "v", "_cdc_position", "_cdc_op")
@@ -32,7 +32,7 @@ class LargeTable:
         self.rows = {self.key(row): row for row in first}
         self.vectors = vectors
         open_folder(self.spec.path).make()
-        create_table(self.spec.path, self.as_table(list(self.rows.values())), {}, self.metadata("first"))
+        table_of(self.spec.path).create(self.as_table(list(self.rows.values())), {}, self.metadata("first"))
 
     def key(self, row: Row) -> tuple[Any, ...]:
         return tuple(row[NAMES.index(name)] for name in self.spec.keys)
