@@ -143,10 +143,10 @@ def _until_done(own: Ground, process: subprocess.Popen[str], command: tuple[str,
 
 def _kill_part(live: LiveSource | LiveBinlog, process: subprocess.Popen[str], victim: str, step: str, after: float) -> bool:
     """Kill a component so long after the step has begun, and start it again."""
-    file = live.home.root / "onboarding" / f"{NAME}.json"
+    file = live.home.root / "source-state" / f"{NAME}.json"
     part = _database_part(live) if victim == "database" else live.parts[victim]
     while process.poll() is None:
-        running = json.loads(file.read_text())["running"] if file.is_file() else None
+        running = json.loads(file.read_text())["state"].get("onboarding", {}).get("running") if file.is_file() else None
         if running is not None and running["current"] == step:
             time.sleep(after)
             part.kill()

@@ -19,6 +19,7 @@ from typing import Any
 
 from isal import igzip
 
+from cdc_assets.backup.backup_end import manifest_gone, remember_end
 from cdc_assets.backup.backup_position import (
     BackupPosition,
     bronze_epochs,
@@ -306,7 +307,7 @@ def backup_table(store: ObjectStore, *, source: str, table: str, bronze_path: st
         newest = find_newest(store, source, table)
         newest.refuse_replaced(store.url)
         newest.name(store)
-        lost = lost or newest.lost
+        lost = lost or newest.lost or manifest_gone(store, source, table, newest.position)
         try:
             at = backup.copy_epochs(newest.position, written)
         except TableBusyError:
@@ -314,6 +315,8 @@ def backup_table(store: ObjectStore, *, source: str, table: str, bronze_path: st
         break
     if written:
         write_newest(store, written[-1])
+    if last := (written[-1] if written else newest.manifest):
+        remember_end(store, last)
     return BackupResult(
         records=sum(m.records for m in written),
         objects=sum(len(m.objects) for m in written),

@@ -50,6 +50,15 @@ class BackupPosition:
             digest=manifest.sha256,
         )
 
+    def holds(self, epoch: int, ends: Mapping[int, int], records: int) -> bool:
+        """Whether the backup has all records of an epoch up to these ends, `records` of them. Offsets of markers alone make no
+        difference."""
+        if self.epoch != epoch:
+            return self.epoch > epoch
+        if all(end <= self.positions.get(p, 0) for p, end in ends.items()):
+            return True
+        return records == self.records and all(end >= self.positions.get(p, 0) for p, end in ends.items())
+
     def version_of(self, bronze_id: str) -> int | None:
         """The version of that bronze up to which the backup has all; None where nobody knows, or it is another bronze."""
         return self.bronze_version if self.bronze_id == bronze_id else None

@@ -1,5 +1,7 @@
 """Cuts in a source's backup: how far each table's topics go in a cut, so that a restore can end there when its lake is gone.
 
+A cut is kept once the backup holds it, so each one also tells how far the backup went at least.
+
 <source>/kept-cuts/<cut>.json    written once, with the digest of what it says; no table's folder has a hyphen
 """
 
@@ -15,6 +17,7 @@ from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.registry.errors import BackupError, StoreError
 
 _KIND = "cut"
+FOLDER = "kept-cuts"
 Topics = Mapping[str, Mapping[str, Any]]
 """By topic its `id`, its `epoch`, by partition the `ends`, and the `records` of the epoch up to there."""
 
@@ -51,7 +54,7 @@ class KeptCut:
 
 def cuts_prefix(source: str) -> str:
     """What the keys of cuts begin with."""
-    return f"{source}/kept-cuts/"
+    return f"{source}/{FOLDER}/"
 
 
 def cut_key(source: str, cut: str) -> str:

@@ -280,7 +280,7 @@ class _LookAtEpochs:
         base = BackupBase.behind(last, epoch=epoch, earliest_ms=earliest)
         report = verify_from(base, self.store, bronze_path=self.lake.bronze_path, kept=self.lake.copies)
         if not report.ok:
-            raise RefusalError(f"what would stay is not whole: {'; '.join(report.differences[:_SHOWN])}")
+            raise RefusalError(f"what would stay is not whole: {'; '.join(report.wrong[:_SHOWN])}")
         return base
 
     def _refuse_young(self, over: int, epoch: int) -> None:

@@ -5,23 +5,25 @@ prefix that nobody of ours has written.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from cdc_assets.backup.backup_end import BackupListing, EarlierEnds, earlier_ends, is_planned, plans_without_manifest, read_plan
 from cdc_assets.backup.kept_cuts import cuts_prefix
-from cdc_assets.backup.manifest import KeptManifests, Manifest, ManifestObject, newest_differences
+from cdc_assets.backup.manifest import BatchPlan, KeptManifests, Manifest, ManifestObject
 from cdc_assets.backup.manifest_chain import BackupBase, chain_differences, find_base, is_gone
 from cdc_assets.backup.object_layout import (
     columns_key,
     epoch_of_key,
     history_columns_key,
     is_batch_name,
+    is_epoch_key,
     last_drill_key,
     manifests_prefix,
     newest_key,
-    parse_object_name,
+    plans_prefix,
     table_prefix,
 )
 from cdc_assets.backup.platform_log import log_prefix, newest_entry, sections_prefix
@@ -35,10 +37,11 @@ _READERS = 8
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What the manifests hold and what is wrong with it (`differences` is empty: nothing).
+    """What the manifests hold and what is wrong with it.
 
-    `unfinished` are objects of a batch without a manifest yet: the next backup finishes it. `behind` are records that
-    bronze has committed and the backup does not hold yet.
+    `differences` are losses: a restore lacks something of them. `strays` lose nothing: objects that nobody of ours has written,
+    and plans of whole batches that have changed. `unfinished` are objects of a batch that is planned and has no manifest yet:
+    the next backup finishes it. `behind` are records that bronze has committed and the backup does not hold yet.
     """
 
     manifests: int
@@ -47,11 +50,17 @@ class VerifyReport:
     differences: tuple[str, ...]
     unfinished: tuple[str, ...] = ()
     behind: int = 0
+    strays: tuple[str, ...] = ()
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """All that is to be looked at, losses first."""
+        return (*self.differences, *self.strays)
 
     @property
     def ok(self) -> bool:
-        """Whether backup and bronze show no difference."""
-        return not self.differences
+        """Whether there is nothing to look at."""
+        return not self.wrong
 
 
 def verify_backup(
@@ -67,10 +76,10 @@ def verify_backup(
     Raises:
         StoreError: when the store cannot be asked.
     """
-    looked = _Verified(store, source, table, deep, None if deep else kept)
+    looked, earlier = _Verified(store, source, table, deep, None if deep else kept), earlier_ends(store, source, table)
     listed = looked.list_all()
     base, wrong = _read_base(store, source, table, listed)
-    return looked.compare(listed, base, wrong, bronze_path)
+    return looked.compare(listed, earlier, base, wrong, bronze_path)
 
 
 def verify_from(base: BackupBase, store: ObjectStore, *, bronze_path: str, kept: Path | None = None) -> VerifyReport:
@@ -79,8 +88,8 @@ def verify_from(base: BackupBase, store: ObjectStore, *, bronze_path: str, kept:
     Raises:
         StoreError: when the store cannot be asked.
     """
-    looked = _Verified(store, base.source, base.table, False, kept)
-    return looked.compare(looked.list_all(), base, (), bronze_path)
+    looked, earlier = _Verified(store, base.source, base.table, False, kept), earlier_ends(store, base.source, base.table)
+    return looked.compare(looked.list_all(), earlier, base, (), bronze_path)
 
 
 @dataclass(frozen=True)
@@ -98,7 +107,12 @@ class _Verified:
         return {item.key: item for item in self.store.list(table_prefix(self.source, self.table))}
 
     def compare(
-        self, all_listed: Mapping[str, StoredObject], base: BackupBase | None, wrong: tuple[str, ...], bronze_path: str | None
+        self,
+        all_listed: Mapping[str, StoredObject],
+        earlier: EarlierEnds,
+        base: BackupBase | None,
+        wrong: tuple[str, ...],
+        bronze_path: str | None,
     ) -> VerifyReport:
         """The report of what is listed from the base on; `wrong` are differences that are known by now."""
         listed = {key: item for key, item in all_listed.items() if not is_gone(base, key)}
@@ -106,17 +120,21 @@ class _Verified:
         keys = sorted(key for key in listed if key.startswith(folder) and is_batch_name(key.removeprefix(folder)))
         with ThreadPoolExecutor(_READERS) as pool:
             copies = KeptManifests(self.store, self.kept)
-            read = list(pool.map(lambda key: _read_manifest(copies, listed[key]), keys))
-            manifests = [manifest for manifest in read if isinstance(manifest, Manifest)]
-            differences = [*wrong, *(text for text in read if isinstance(text, str)), *chain_differences(manifests, base)]
-            by_key, of = dict(zip(keys, read, strict=True)), (self.source, self.table)
-            differences += newest_differences(self.store, all_listed, by_key, of=of, read=copies.read)
+            by_key = dict(zip(keys, pool.map(lambda key: _read_manifest(copies, listed[key]), keys), strict=True))
+            manifests = [manifest for manifest in by_key.values() if isinstance(manifest, Manifest)]
+            plans = plans_without_manifest(self.store, self.source, self.table, listed, by_key)
+            listing = BackupListing(
+                self.store, self.source, self.table, all_listed, listed, by_key, copies.read, earlier, plans, base
+            )
+            unread = [text for text in by_key.values() if isinstance(text, str)]
+            differences = [*wrong, *unread, *chain_differences(manifests, base), *listing.differences()]
             items = [item for manifest in manifests for item in manifest.objects]
             texts = pool.map(lambda item: _object_difference(self.store, item, listed.get(item.key), deep=self.deep), items)
-            differences.extend(text for text in texts if text is not None)
+            differences.extend(text for text in (*texts, *self._epoch_differences(listed)) if text is not None)
+            strays = [*pool.map(lambda manifest: self._plan_difference(manifest.plan, listed), manifests), *plans.values()]
         unnamed = self._nobodys({*listed} - {item.key for item in items} - {*keys})
-        unfinished = [key for key in unnamed if _is_ahead(key, manifests)]
-        differences.extend(f"{key} is in no manifest" for key in unnamed if key not in unfinished)
+        unfinished = self._of_a_plan(unnamed, plans, by_key)
+        strays += [f"{key} is in no manifest, and no plan names it" for key in unnamed if key not in unfinished]
         what = f"{self.source}/{self.table}"
         behind, against = _against_bronze(what, self.table, manifests, bronze_path, base) if bronze_path else (0, [])
         return VerifyReport(
@@ -126,7 +144,33 @@ class _Verified:
             differences=(*differences, *against),
             unfinished=tuple(unfinished),
             behind=behind,
+            strays=tuple(stray for stray in strays if isinstance(stray, str)),
         )
+
+    def _of_a_plan(self, unnamed: list[str], plans: Mapping[str, BatchPlan | str], manifests: Mapping[str, object]) -> list[str]:
+        """Those of the objects that a plan without a manifest names."""
+        if not all(_is_planned_by(key, plans) for key in unnamed):
+            # A plan that a backup has written since the listing came by its folder: it is there before its objects are.
+            there = {item.key: item for item in self.store.list(plans_prefix(self.source, self.table))}
+            plans = plans_without_manifest(self.store, self.source, self.table, there, manifests)
+        return [key for key in unnamed if _is_planned_by(key, plans)]
+
+    def _plan_difference(self, plan: BatchPlan, listed: Mapping[str, StoredObject]) -> str | None:
+        """Why the plan of a whole batch is another than the one that its manifest has; nobody needs it any more."""
+        expected, stored, harmless = plan.to_bytes(), listed.get(plan.key), "its batch is whole, and nothing is lost"
+        if stored is None:
+            return f"{plan.key} is missing; {harmless}"
+        md5 = hashlib.md5(expected, usedforsecurity=False).hexdigest()
+        is_another = stored.size != len(expected) or (stored.md5 is not None and stored.md5 != md5)
+        if is_another or (self.deep and stored.md5 != md5 and _content(self.store, plan.key) != expected):
+            return f"{plan.key} is another than its manifest says; {harmless}"
+        return None
+
+    def _epoch_differences(self, listed: Mapping[str, StoredObject]) -> Iterator[str]:
+        for key in sorted(key for key in listed if is_epoch_key(key)):
+            plan = read_plan(self.store, key)
+            if isinstance(plan, str):
+                yield plan
 
     def _nobodys(self, keys: set[str]) -> list[str]:
         others = keys - {key(self.source, self.table) for key in (newest_key, columns_key, history_columns_key)}
@@ -166,14 +210,15 @@ def _object_difference(store: ObjectStore, item: ManifestObject, found: StoredOb
     return None
 
 
-def _is_ahead(key: str, manifests: list[Manifest]) -> bool:
-    numbers = parse_object_name(key)
-    if numbers is None:
-        return False
-    epoch, partition, offset = numbers
-    if not manifests or epoch > manifests[-1].plan.epoch:
-        return True
-    return epoch == manifests[-1].plan.epoch and offset >= manifests[-1].positions.get(partition, 0)
+def _is_planned_by(key: str, plans: Mapping[str, BatchPlan | str]) -> bool:
+    return any(is_planned(key, plan) for plan in plans.values())
+
+
+def _content(store: ObjectStore, key: str) -> bytes:
+    try:
+        return store.get(key)
+    except StoreError:
+        return b""
 
 
 def _against_bronze(

@@ -4,7 +4,7 @@ MirrorMaker's offset is that of the last record copied, so behind it may lie con
 copies: where no committed record is left, the copy is whole up to the topic's end. That end is remembered, so that a
 retention that removes control records alone is no loss.
 
-What the last look saw is one JSON file per source under CDC_HOME, replaced in one step: `$CDC_HOME/mirrors/<source>.json`,
+What the last look saw is the section `mirror` of what this machine remembers of the source,
 `{topic: {"id": …, "next": {partition: offset}, "written": {partition: offset}, "losses": […], "held": {place: offset}}}`.
 `next` is the first core offset that was not known to be copied, `written` the end of the lake's copy at that time. A loss
 stays until it is repaired, however MirrorMaker's own offsets go on.
@@ -15,7 +15,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal
 
 from cdc_assets.capture.connectors.apply_connector import HELD
@@ -28,10 +27,10 @@ from cdc_assets.clients.connector_states import SourceOffset
 from cdc_assets.clients.kafka import KafkaCluster, TopicState
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain, Say
-from cdc_assets.registry import names, settings
-from cdc_assets.registry.durable_file import read_json, replace_json
+from cdc_assets.registry import names
 from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
+from cdc_assets.registry.source_state import SourceState
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
 from spark.events.large_records import LargeRecord
@@ -52,17 +51,17 @@ def load(source: str) -> dict[str, SeenTopic]:
     """By core topic; empty before the first look."""
     return {
         topic: SeenTopic(seen["id"], _numbers(seen["next"]), _numbers(seen["written"]), seen["losses"], seen["held"])
-        for topic, seen in (read_json(_file(source)) or {}).items()
+        for topic, seen in (_state(source).read() or {}).items()
     }
 
 
 def save(source: str, seen: dict[str, SeenTopic]) -> None:
-    """Replace the source's file by what this look has seen, per topic."""
-    replace_json(_file(source), {topic: asdict(topic_seen) for topic, topic_seen in sorted(seen.items())})
+    """Replace what is remembered by what this look has seen, per topic."""
+    _state(source).write({topic: asdict(topic_seen) for topic, topic_seen in sorted(seen.items())})
 
 
-def _file(source: str) -> Path:
-    return settings.home() / "mirrors" / f"{source}.json"
+def _state(source: str) -> SourceState:
+    return SourceState(source, "mirror")
 
 
 def _numbers(document: dict[str, int]) -> dict[int, int]:

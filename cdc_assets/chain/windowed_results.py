@@ -9,15 +9,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from cdc_assets.clients.kind_clients import clients_of
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.table_concurrency import table_lock
-from cdc_assets.registry import names, settings
-from cdc_assets.registry.durable_file import read_json, replace_json
+from cdc_assets.registry import names
 from cdc_assets.registry.source_declaration import BaseSource
+from cdc_assets.registry.source_state import SourceState
 from cdc_assets.registry.table_declaration import Table, WindowedResults
 from spark.specs import JobResult
 from spark.upkeep.declared_windows import WindowedSpec
@@ -126,15 +125,11 @@ def compare_with_source(windows: TableWindows, lake: str) -> SourceComparison:
     spec = windows.spec(lake)
     there, here = _of_source(windows, spec), _of_lake(spec)
     suspects = {key: there.get(key) for key in {*there, *here} if not _is_same(there.get(key), here.get(key))}
-    file = _file(windows)
-    before = read_json(file) or {}
+    state = SourceState(windows.source.name, f"windows of {windows.name}")
+    before = state.read() or {}
     differing = sorted(key for key, result in suspects.items() if key in before and _is_same(before[key], result))
-    replace_json(file, suspects)
+    state.write(suspects)
     return SourceComparison(len(there), tuple(differing), len(suspects) - len(differing))
-
-
-def _file(windows: TableWindows) -> Path:
-    return settings.home() / "windows" / f"{windows.source.name}.{windows.name}.json"
 
 
 def _of_source(windows: TableWindows, spec: WindowedSpec) -> WindowResults:

@@ -245,13 +245,13 @@ def of_backup(report: VerifyReport) -> Evidence:
         "cdc/manifests": report.manifests,
         "cdc/objects": report.objects,
         "cdc/records": report.records,
-        "cdc/differences": dg.MetadataValue.json(list(report.differences)[:100]),
+        "cdc/differences": dg.MetadataValue.json(list(report.wrong)[:100]),
     }
     if report.ok:
         objects_text = f"{quantity(report.objects, 'object')} of {quantity(report.manifests, 'manifest')}"
         return True, f"{objects_text} with {quantity(report.records, 'record')}", metadata
-    shown = "; ".join(report.differences[:5])
-    return False, f"{quantity(len(report.differences), 'difference')}: {shown}", metadata
+    shown = "; ".join(report.wrong[:5])
+    return False, f"{quantity(len(report.wrong), 'difference')}: {shown}", metadata
 
 
 _LOOK_BACK = 10

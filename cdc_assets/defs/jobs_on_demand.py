@@ -85,7 +85,7 @@ class RestoreConfig(dg.Config):
     from_key: str = Field(default="", description="Of one table beside the lake: rows from this key on, it included.")
     to_key: str = Field(default="", description="Of one table beside the lake: rows up to this key, it included.")
     skip_damaged: bool = Field(default=False, description="Restore damaged tables as well, without their damaged objects.")
-    dry_run: bool = Field(default=True, description="Show what there is to restore, and change nothing.")
+    dry_run: bool = Field(default=True, description="Read and show what would be restored, and change nothing.")
 
 
 def build_restore_job() -> dg.JobDefinition:
@@ -101,12 +101,12 @@ def build_restore_job() -> dg.JobDefinition:
         wanted_keys = WantedKeys(tuple(config.keys), config.from_key or None, config.to_key or None)
         wish = RestoreWish(tuple(config.tables), config.into or None, config.to or None, config.skip_damaged, wanted_keys)
         request = make_request(Chain(platform, source), wish)
-        plan = {"cdc/plan": _restoration_tables(request, plan_bronze(request))}
         if config.dry_run:
-            context.add_output_metadata({**plan, "cdc/restored": False})
+            plan = _restoration_tables(request, plan_bronze(request, context.log.info))
+            context.add_output_metadata({"cdc/plan": plan, "cdc/restored": False})
             return
         done = restore_source(platform, request, context.log.info)
-        metadata: dict[str, Any] = {**plan, "cdc/tables": _restoration_tables(request, done), "cdc/restored": True}
+        metadata: dict[str, Any] = {"cdc/tables": _restoration_tables(request, done), "cdc/restored": True}
         if request.is_successor:
             for restored in done:
                 _tell(context, platform.lake, request, restored)

@@ -112,12 +112,13 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
             context.log.info("bronze of source %s holds nothing yet", source.name)
             return
         refusals: dict[TableId, str] = {}
-        set_aside: list[Table] = []
         try:
             for table, results in fold_others(Chain(platform, source), tables, catalogue, committed.version, context.log.info):
-                if results[0].detail.get("quarantined"):
-                    set_aside.append(table)
                 yield table, metadata_of_fold(platform.lake, source, table, catalogue[table.id], results)
+                if results[0].detail.get("quarantined"):
+                    # Its check has a rhythm of its own, and the table is red from now on: told behind its materialization, and
+                    # not at the step's end, which may be far.
+                    context.instance.report_runless_asset_event(quarantine_evaluation(platform.lake, source, table))
         except FailuresError as error:
             failed = [table for table in tables if names.table_name(table) in error.failures]
             refusals = fold_refusals(platform.lake, source, failed, catalogue)
@@ -125,9 +126,6 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
         finally:
             for event in schema_news(context.instance, platform.lake, source, tables, refusals):
                 context.instance.report_runless_asset_event(event)
-            for table in set_aside:
-                # Its check has a rhythm of its own, and the table is red from now on.
-                context.instance.report_runless_asset_event(quarantine_evaluation(platform.lake, source, table))
 
     return silver
 

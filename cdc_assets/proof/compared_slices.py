@@ -1,8 +1,8 @@
 """Which slice of a large table is compared now: another one each time, all of the table in as many runs as it has shares; a
 part in which keys differed stays open until a comparison of it finds none.
 
-Where no order of the key is known on both sides, rows are compared one by one. Cursors and open parts are kept in
-`$CDC_HOME/reconciliation/`; lost files only start the round again.
+Where no order of the key is known on both sides, rows are compared one by one. Cursors and open parts are what this machine
+remembers of the source; where they are lost, the round begins again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from cdc_assets.clients.databases.catalogue import CatalogueTable
@@ -23,11 +22,11 @@ from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.spark_sessions import SparkSessions
 from cdc_assets.proof.compared_table import ComparedTable, Share, row_text
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, INCONCLUSIVE, HistoryResult, TableResult
-from cdc_assets.registry import names, settings
-from cdc_assets.registry.durable_file import read_json, replace_json
+from cdc_assets.registry import names
 from cdc_assets.registry.errors import CdcAssetsError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import Source
+from cdc_assets.registry.source_state import SourceState
 from cdc_assets.registry.table_declaration import Table
 
 if TYPE_CHECKING:
@@ -108,10 +107,13 @@ def cursor_of_silver(table: str) -> str:
     return f"{table}:silver"
 
 
+_CURSORS, _DIFFERING = "compared up to", "differing slices"
+
+
 def last_compared_key(source: str, table: str, columns: tuple[str, ...]) -> KeyBound | None:
     """The last key that was compared; None at the begin of a round, and where the key has become another.
 
-        $CDC_HOME/reconciliation/<source>.json  {"<table>": {"columns": [...], "after": [...]}}
+        {"<table>": {"columns": [...], "after": [...]}}
 
     A table that is compared by two ranges (spark.proof.key_order) has two places: `<table>:source` and `<table>:silver`.
 
@@ -131,14 +133,12 @@ def keep_ends(source: str, ends: Mapping[str, tuple[tuple[str, ...], KeyBound | 
         kept.pop(table, None)
         if end is not None:
             kept[table] = {"columns": list(columns), "after": list(end)}
-    replace_json(settings.home() / "reconciliation" / f"{source}.json", kept)
+    SourceState(source, _CURSORS).write(kept)
 
 
 def _read_cursors(source: str) -> dict[str, Any]:
-    # A file that is broken, or not there: a new round compares all of it again.
-    with suppress(OSError, ValueError):
-        return dict(read_json(settings.home() / "reconciliation" / f"{source}.json") or {})
-    return {}
+    # Where there is none, a new round compares all of it again.
+    return dict(SourceState(source, _CURSORS).read() or {})
 
 
 CutSlices: TypeAlias = "Mapping[str, Slice | TwoRanges]"
@@ -262,7 +262,7 @@ def with_earlier(
     Each run compares the next part (`slices_now`): without this a check would pass again five minutes after it found a
     difference, with nothing mended, until the round comes back to it.
 
-        $CDC_HOME/reconciliation/<source>.differing.json  {"<table>": [<part>, ...]}, oldest first
+        {"<table>": [<part>, ...]}, oldest first
     """
     from spark.proof.row_text import slice_text
 
@@ -282,7 +282,7 @@ def with_earlier(
         after[name] = earlier
     after = {name: left for name, left in after.items() if left}
     if after != kept:
-        replace_json(_file(source), {name: [_to_json(p) for p in left] for name, left in after.items()})
+        SourceState(source, _DIFFERING).write({name: [_to_json(p) for p in left] for name, left in after.items()})
     return with_kept
 
 
@@ -332,12 +332,8 @@ def _range_in_cursor(data: Mapping[str, Any]) -> KeyRange:
 
 
 def _read_open(source: str) -> dict[str, list[Slice | TwoRanges]]:
-    # A file that is broken, or not there: the round comes back to each part.
-    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        open_slices = read_json(_file(source)) or {}
+    # What is of another shape, or not there: the round comes back to each part.
+    open_slices = SourceState(source, _DIFFERING).read() or {}
+    with suppress(ValueError, KeyError, TypeError, AttributeError):
         return {name: [_from_json(slice_data) for slice_data in parts] for name, parts in open_slices.items()}
     return {}
-
-
-def _file(source: str) -> Path:
-    return settings.home() / "reconciliation" / f"{source}.differing.json"

@@ -8,17 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
-from pathlib import Path
 
 from cdc_assets.clients.databases.binlog import BinlogPosition
 from cdc_assets.clients.databases.binlog_events import GAPS
 from cdc_assets.clients.databases.binlog_unsent import SAME_PLACE, UnsentChange
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.proof.comparison_result import TableResult
-from cdc_assets.registry import names, settings
-from cdc_assets.registry.durable_file import read_json, replace_json
+from cdc_assets.registry import names
 from cdc_assets.registry.errors import CdcAssetsError
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
+from cdc_assets.registry.source_state import SourceState
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
 
@@ -96,7 +95,7 @@ class UnsentChanges:
 
     Every count agrees with such a change missing, and the log tells of it once, so what was found is kept over restarts:
 
-        $CDC_HOME/reconciliation/<source>.unsent.json
+        the section `unsent changes` of what this machine remembers of the source
             {"read_to": [file, position], "tables": {"<table>": {"count": 2, "first": {…}, "last": {…}}}}
 
     Each look goes on where the last one ended. A comparison of the whole table that ends *equal*, at a place behind its last
@@ -146,7 +145,7 @@ def read_unsent_changes(source: str) -> UnsentChanges:
         CdcAssetsError: the file cannot be read; names it.
     """
     try:
-        data = read_json(_file(source))
+        data = _state(source).read()
         if data is None:
             return UnsentChanges()
         tables = {
@@ -156,10 +155,11 @@ def read_unsent_changes(source: str) -> UnsentChanges:
             for name, table_data in data["tables"].items()
         }
         return UnsentChanges(tables, BinlogPosition.of(*data["read_to"]) if data["read_to"] else None)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         # Taken for empty, it would turn a red check green.
         raise CdcAssetsError(
-            f"{_file(source)} cannot be read: {error}; remove it, and compare every row: cdc reconcile {source}"
+            f"{_state(source).file} has no changes that can be read: {error}; remove it, and compare every row: cdc reconcile "
+            f"{source}"
         ) from error
 
 
@@ -200,7 +200,7 @@ def _changing(source: str) -> Iterator[UnsentChanges]:
 
 def _write(source: str, now: UnsentChanges) -> None:
     read_to = [now.read_to.file, now.read_to.position] if now.read_to else None
-    replace_json(_file(source), {"read_to": read_to, "tables": {name: asdict(unsent) for name, unsent in now.tables.items()}})
+    _state(source).write({"read_to": read_to, "tables": {name: asdict(unsent) for name, unsent in now.tables.items()}})
 
 
 def _place(text: str) -> BinlogPosition | None:
@@ -211,8 +211,8 @@ def _place(text: str) -> BinlogPosition | None:
     return BinlogPosition.of(file, position)
 
 
-def _file(source: str) -> Path:
-    return settings.home() / "reconciliation" / f"{source}.unsent.json"
+def _state(source: str) -> SourceState:
+    return SourceState(source, "unsent changes")
 
 
 _WHOLE = "1/1"

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject, newest_differences
+from cdc_assets.backup.backup_end import BackupListing, earlier_ends, plans_without_manifest, read_plan
+from cdc_assets.backup.backup_position import BackupPosition
+from cdc_assets.backup.manifest import BatchPlan, Manifest, ManifestObject
 from cdc_assets.backup.manifest_chain import BackupBase, chain_differences, find_base, is_gone
 from cdc_assets.backup.object_layout import (
     is_batch_name,
@@ -17,7 +19,6 @@ from cdc_assets.backup.object_layout import (
     manifests_prefix,
     object_name,
     parse_object_name,
-    plans_prefix,
     table_prefix,
 )
 from cdc_assets.clients.object_store import ObjectStore, StoredObject
@@ -60,16 +61,10 @@ class BackedUpTable:
         return sum(item.size for manifest in self.manifests for item in manifest.objects)
 
     def holds(self, epoch: int, positions: Mapping[int, int], records: int) -> bool:
-        """Whether it has all records of an epoch up to these positions, `records` of them. Offsets of markers alone make
-        no difference."""
-        ends: dict[int, tuple[Mapping[int, int], int]] = {plan.epoch: ({}, 0) for plan in self.epochs}
-        ends |= {manifest.plan.epoch: (manifest.positions, manifest.epoch_records) for manifest in self.manifests}
-        if epoch not in ends:
-            return False
-        ends_held, counted = ends[epoch]
-        within = all(end <= ends_held.get(p, 0) for p, end in positions.items())
-        beyond = all(end >= ends_held.get(p, 0) for p, end in positions.items())
-        return within or (beyond and records == counted)
+        """Whether it has all records of an epoch up to these positions, `records` of them, and knows of the epoch."""
+        ends = {plan.epoch: BackupPosition(plan.epoch) for plan in self.epochs}
+        ends |= {manifest.plan.epoch: BackupPosition.after(manifest) for manifest in self.manifests}
+        return epoch in ends and ends[epoch].holds(epoch, positions, records)
 
     @property
     def damage(self) -> tuple[str, ...]:
@@ -83,30 +78,33 @@ def find_backup(store: ObjectStore, source: str, table: str) -> BackedUpTable:
     Raises:
         StoreError: the store cannot be asked.
     """
+    earlier = earlier_ends(store, source, table)
     all_listed = {item.key: item for item in store.list(table_prefix(source, table))}
     base = _base(store, source, table, all_listed)
     whole_base = None if isinstance(base, str) else base
     listed = {key: item for key, item in all_listed.items() if not is_gone(whole_base, key)}
-    folder, plans = manifests_prefix(source, table), plans_prefix(source, table)
+    folder = manifests_prefix(source, table)
     keys = sorted(key for key in listed if key.startswith(folder) and is_batch_name(key.removeprefix(folder)))
     with ThreadPoolExecutor(READERS) as pool:
         read = list(pool.map(lambda key: _manifest(store, key, source, table), keys))
     manifests = tuple(manifest for manifest in read if isinstance(manifest, Manifest))
-    epochs = [_epoch(store, key) for key in sorted(listed) if is_epoch_key(key)]
+    epochs = [read_plan(store, key) for key in sorted(listed) if is_epoch_key(key)]
     by_key = dict(zip(keys, read, strict=True))
-    newest = newest_differences(store, all_listed, by_key, of=(source, table), read=lambda item: store.get(item.key))
-    plan_names = {folder + key.removeprefix(plans) for key in listed if key.startswith(plans)}
+    plans = plans_without_manifest(store, source, table, listed, by_key)
+    listing = BackupListing(
+        store, source, table, all_listed, listed, by_key, lambda item: store.get(item.key), earlier, plans, whole_base
+    )
     return BackedUpTable(
         source,
         table,
         manifests,
         tuple(epoch for epoch in epochs if isinstance(epoch, BatchPlan)),
-        unfinished=tuple(plans + key.removeprefix(folder) for key in sorted(plan_names - set(keys))),
+        unfinished=tuple(plans),
         broken=tuple(_broken(manifests, listed)),
         torn=(
             *(text for text in (base, *read, *epochs) if isinstance(text, str)),
             *chain_differences(manifests, whole_base),
-            *newest,
+            *listing.differences(),
         ),
         base=whole_base,
     )
@@ -133,13 +131,6 @@ def _manifest(store: ObjectStore, key: str, source: str, table: str) -> Manifest
     if (manifest.plan.source, manifest.plan.table) != (source, table):
         return f"{key} is of {manifest.plan.source}/{manifest.plan.table}"
     return manifest
-
-
-def _epoch(store: ObjectStore, key: str) -> BatchPlan | str:
-    try:
-        return BatchPlan.from_bytes(store.get(key), key=key)
-    except (BackupError, StoreError) as error:
-        return str(error)
 
 
 def _broken(manifests: tuple[Manifest, ...], listed: Mapping[str, StoredObject]) -> Iterator[tuple[str, str]]:

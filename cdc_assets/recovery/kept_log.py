@@ -7,7 +7,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from cdc_assets.backup.backup_position import backup_position
@@ -21,11 +20,11 @@ from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.registry import names, settings
+from cdc_assets.registry import names
 from cdc_assets.registry.databases import Database
-from cdc_assets.registry.durable_file import read_json, replace_json
 from cdc_assets.registry.kinds import expect
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource, Source
+from cdc_assets.registry.source_state import SourceState
 
 _MIRROR_SECONDS = 10.0
 # Topics that were made again meanwhile never come to the ends that were noted.
@@ -97,7 +96,7 @@ def keep_platform(chain: Chain[BaseSource], store: ObjectStore) -> PlatformEntry
     if place_note:
         log.move_on(place_note["place"])
     elif not there and log.connector_place() is not None:
-        _file(chain.source).unlink(missing_ok=True)
+        _state(chain.source).write(None)
         log.begin()
     return entry
 
@@ -122,15 +121,15 @@ def _log_of(source: BaseSource) -> KeptLog | None:
 
 
 def _place_reached(chain: Chain[BaseSource], store: ObjectStore, log: KeptLog) -> int | None:
-    file = _file(chain.source)
-    awaited = _read(file)
+    state = _state(chain.source)
+    awaited = _parse_awaited(state.read())
     if awaited is None or time.time() - awaited.at > _NOTE_AGAIN_SECONDS:
         if (awaited := _look(chain, log)) is None:
             return None
-        replace_json(file, asdict(awaited))
+        state.write(asdict(awaited))
     if not all(_has(chain, store, topic, ends) for topic, ends in awaited.ends.items()):
         return None
-    file.unlink()
+    state.write(None)
     return awaited.log_place
 
 
@@ -158,16 +157,15 @@ def _has(chain: Chain[BaseSource], store: ObjectStore, topic: str, ends: Mapping
     return bronze.records_ahead_of(copied) <= 0
 
 
-def _read(file: Path) -> _Awaited | None:
-    document = read_json(file)
+def _parse_awaited(document: Any) -> _Awaited | None:
     if document is None:
         return None
     ends = {topic: {int(p): end for p, end in at.items()} for topic, at in document["ends"].items()}
     return _Awaited(document["log_place"], ends, document["at"])
 
 
-def _file(source: BaseSource) -> Path:
-    return settings.home() / "kept-logs" / f"{source.name}.json"
+def _state(source: BaseSource) -> SourceState:
+    return SourceState(source.name, "kept log")
 
 
 class PostgresKeptLog:

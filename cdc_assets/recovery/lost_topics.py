@@ -23,9 +23,8 @@ from cdc_assets.clients.record_window import offsets_at
 from cdc_assets.clients.restored_topics import RestoredTopic, record_restored
 from cdc_assets.clients.source_chain import Chain, Say
 from cdc_assets.clients.table_concurrency import table_lock
-from cdc_assets.recovery.topic_plan import TopicPlan, backup_store, half_filled_file, half_filled_topics, plan_topics
+from cdc_assets.recovery.topic_plan import TopicPlan, backup_store, half_filled_topics, plan_topics
 from cdc_assets.registry import names
-from cdc_assets.registry.durable_file import replace_json
 from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
 from spark.errors import quantity
@@ -192,7 +191,7 @@ def restore_topics(chain: Chain[BaseSource], say: Say) -> list[FilledTopic]:
             _place_mirror(chain, filled, is_there=stopped)
         if lake := [topic.to_restored(chain.source) for topic in filled if topic.plan.cluster == "lake"]:
             record_restored(names.topic_moves_path(chain.platform.lake), lake)
-        replace_json(half_filled_file(chain.source.name), {})
+        half_filled_topics(chain.source.name).write(None)
         if stopped:
             chain.platform.lake_connect().resume(names.mirror_connector_name(chain.source))
             chain.platform.lake_connect().wait_running(names.mirror_connector_name(chain.source))
@@ -226,7 +225,7 @@ def _fill(chain: Chain[BaseSource], plan: TopicPlan, say: Say) -> FilledTopic:
     cluster = chain.platform.core_kafka(chain.source.cluster) if plan.cluster == "core" else chain.platform.raw_lake_kafka()
     say(f"{plan.cluster}: {plan.topic} {plan.why}; writing {quantity(plan.kept.records, 'record')}")
     state = _make_empty(cluster, chain.source, plan)
-    replace_json(half_filled_file(chain.source.name), {**half_filled_topics(chain.source.name), plan.topic: state.topic_id})
+    half_filled_topics(chain.source.name).change(lambda topics: {**(topics or {}), plan.topic: state.topic_id})
     notes = MoveNotes()
     TopicWriter(cluster).write(plan.topic, notes.follow(plan.kept.read()))
     now = cluster.states([plan.topic])[plan.topic]

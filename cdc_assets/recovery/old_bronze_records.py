@@ -181,7 +181,7 @@ class _OldOfTable:
             raise BackupError("no manifest of its backup ends where bronze begins: is it another store or prefix?")
         report = verify_backup(self.store, source=self.source.name, table=self.name, bronze_path=path)
         if not report.ok:
-            raise BackupError(f"its backup is not whole: {'; '.join(report.differences[:3])}")
+            raise BackupError(f"its backup is not whole: {'; '.join(report.wrong[:3])}")
 
     def _prove(self, found: BackedUpTable, batches: list[Manifest], before: Floor | None, bronze: Any) -> Floor | None:
         """The end of the last batch of which each record is old enough; each one up to there is as bronze has it."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdc_assets.backup.backup_end import forget_ends
+from cdc_assets.backup.kept_cuts import FOLDER as CUTS
 from cdc_assets.backup.object_layout import manifests_prefix, table_prefix
 from cdc_assets.backup.platform_log import FOLDER as PLATFORM
 from cdc_assets.capture.connectors.connector_inventory import COMMIT, connector_owners
@@ -30,6 +32,7 @@ from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, RefusalErr
 from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.loader import REMOVED, load_source, load_sources
 from cdc_assets.registry.source_declaration import BaseSource
+from cdc_assets.registry.source_state import forget_source
 from spark.errors import LeftToSparkError, quantity
 from spark.table.lake_location import is_object
 from spark.table.table_folder import open_folder
@@ -124,16 +127,6 @@ def put_aside(found: DeclaredIn) -> DeclaredIn:
 _TOPIC_DEADLINE_SECONDS = 60.0
 _WAITS_SECONDS = 900.0
 """For whoever writes a table just now."""
-_STATE = (
-    "incarnations/{}.json",
-    "kept-logs/{}.json",
-    "onboarding/{}.json",
-    "restores/{}.json",
-    "mirrors/{}.json",
-    "reconciliation/{}.json",
-    "reconciliation/{}.differing.json",
-    "reconciliation/{}.unsent.json",
-)
 
 
 def core_topics(source: Any) -> list[str]:
@@ -256,6 +249,7 @@ def remove_backup(chain: Chain[BaseSource]) -> list[str]:
         for key in keys:
             store.delete(key)
         gone.append(f"{quantity(len(keys), 'object')} below {store.url}/{prefix}")
+    forget_ends(chain.source.name)
     return gone
 
 
@@ -271,17 +265,9 @@ def _of_tables(source: BaseSource, keys: list[str]) -> dict[str, list[str]]:
         manifests = manifests_prefix(source.name, table)
         # Manifests last: killed in between, the rest is still known for the table's.
         ordered = sorted(of, key=lambda key: (key.startswith(manifests), key))
-        if table in declared or table == PLATFORM or ordered[-1].startswith(manifests):
+        if table in declared or table in (PLATFORM, CUTS) or ordered[-1].startswith(manifests):
             ordered_keys[table_prefix(source.name, table)] = ordered
     return ordered_keys
-
-
-def forget_state(source: BaseSource) -> None:
-    """What earlier looks have remembered of the source, in CDC_HOME."""
-    for pattern in _STATE:
-        (settings.home() / pattern.format(source.name)).unlink(missing_ok=True)
-    for file in (settings.home() / "windows").glob(f"{source.name}.*.json"):
-        file.unlink()
 
 
 _ASKED_SECONDS = 10.0
@@ -425,7 +411,7 @@ def remove_source(removal: Removal) -> None:
             if step.word in choice.gone:
                 removal.say(f"{step.word}: {step.what(source)}")
                 removal.gone += step.run(removal)
-        forget_state(source)
+        forget_source(source.name)
         if "registry" in choice.deleted and removal.declared.aside:
             removal.declared.file.unlink(missing_ok=True)
             removal.gone.append(f"file {removal.declared.file}")

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Protocol
 
-from cdc_assets.backup.kept_cuts import KeptCut, is_name_of_cut, names_of_cuts, read_cut, write_cuts
+from cdc_assets.backup.backup_position import BackupPosition, backup_position
+from cdc_assets.backup.kept_cuts import KeptCut, Topics, is_name_of_cut, names_of_cuts, read_cut, write_cuts
 from cdc_assets.backup.manifest_chain import BackupBase, find_base
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.recovery.backed_up_table import BackedUpTable, find_backup
@@ -160,8 +161,8 @@ def _nowhere(rows: Any) -> Any:
     return pa.chunked_array([pa.array([False]).take(pa.array([0] * rows.num_rows, pa.int64()))])
 
 
-RESTORED, THERE, EMPTY, DAMAGED = "restored", "there", "empty", "damaged"
-"""Outcomes: made again; was there before, as it was restored once; there is no backup; left out."""
+RESTORED, RESTORABLE, THERE, EMPTY, DAMAGED = "restored", "restorable", "there", "empty", "damaged"
+"""Outcomes: made again; read, and could be (a plan); was there before, as it was restored once; there is no backup; left out."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ class RestoreRequest:
 
 @dataclass(frozen=True)
 class RestoredTable:
-    """What became of a table: `outcome` is one of four words, `bytes` those of the objects in the store."""
+    """What became of a table: `outcome` is one of five words, `bytes` those of the objects in the store."""
 
     table: str
     outcome: str
@@ -257,24 +258,41 @@ _SHOWN = 5
 def keep_cuts(lake: str, source: BaseSource, store: ObjectStore) -> int:
     """Bring the lake's cuts of the source into its backup, and remove those that are older than it keeps any; how many are new.
 
+    A cut is kept once the backup holds each of its tables up to there. So who reads the backup knows by it how far that went.
+
     Raises:
+        BackupError: the newest manifest of a table cannot be read.
         StoreError: the store does not take it.
     """
-    kept = read_cuts(lake, source)
-    if not kept and source.cuts is None:
+    made = read_cuts(lake, source)
+    if not made and source.cuts is None:
         return 0
     oldest = name_of_cut(source.name, datetime.now(timezone.utc) - (source.cuts or Cuts()).keep)
+    kept, ends = {*names_of_cuts(store, source.name)}, _BackupEnds(store, source.name)
     cuts = [
-        KeptCut(
-            cut.cut,
-            cut.source,
-            cut.made_at.isoformat(),
-            cut.position,
-            {name: entry.topics for name, entry in cut.tables.items()},
-        )
-        for cut in kept
+        KeptCut(cut.cut, cut.source, cut.made_at.isoformat(), cut.position, topics)
+        for cut in made
+        if cut.cut not in kept and ends.hold(topics := {name: entry.topics for name, entry in cut.tables.items()})
     ]
     return write_cuts(store, source.name, cuts, oldest=oldest)
+
+
+class _BackupEnds:
+    """Where the backups of a source's tables end; each is asked once."""
+
+    def __init__(self, store: ObjectStore, source: str) -> None:
+        self._store, self._source = store, source
+        self._ends: dict[str, BackupPosition] = {}
+
+    def hold(self, tables: Mapping[str, Topics]) -> bool:
+        """Whether all of them reach what a cut has of its tables."""
+        return all(self._holds(table, state) for table, topics in tables.items() for state in topics.values() if state["records"])
+
+    def _holds(self, table: str, state: Mapping[str, Any]) -> bool:
+        if table not in self._ends:
+            self._ends[table] = backup_position(self._store, source=self._source, table=table)
+        ends = {int(partition): end for partition, end in state["ends"].items()}
+        return self._ends[table].holds(state["epoch"], ends, state["records"])
 
 
 def restore_points(

@@ -16,7 +16,16 @@ from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets.clients.source_chain import Say
 from cdc_assets.clients.table_concurrency import layer_of_lake, table_lock
 from cdc_assets.recovery.backed_up_table import BackedUpTable, drop_unfinished, find_backup
-from cdc_assets.recovery.restore_point import DAMAGED, EMPTY, RESTORED, THERE, RestoredTable, RestorePoint, RestoreRequest
+from cdc_assets.recovery.restore_point import (
+    DAMAGED,
+    EMPTY,
+    RESTORABLE,
+    RESTORED,
+    THERE,
+    RestoredTable,
+    RestorePoint,
+    RestoreRequest,
+)
 from cdc_assets.recovery.row_groups import GroupReader, Reached, row_groups
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import RefusalError
@@ -160,14 +169,14 @@ def _commit(request: RestoreRequest, ready: Sequence[TableFiles], files: Sequenc
 _BUSY_SECONDS = 5.0
 
 
-def plan_bronze(request: RestoreRequest) -> list[RestoredTable]:
-    """What a restore would find now: one listing per table, and its manifests. No object is read, and nothing is written.
+def plan_bronze(request: RestoreRequest, say: Say) -> list[RestoredTable]:
+    """What a restore would find now: it reads what the restore would read, up to the same point. Nothing is written.
 
     Raises:
         RefusalError: bronze holds records of a table already.
         StoreError: the store cannot be asked.
     """
-    return [_there(request, table) or _outlook(request, find_backup_of(request, table)) for table in request.tables]
+    return [_there(request, table) or _pass(request, table, say, is_plan=True)[0] for table in request.tables]
 
 
 def restore_bronze(request: RestoreRequest, say: Say) -> list[RestoredTable]:
@@ -188,8 +197,8 @@ def restore_bronze(request: RestoreRequest, say: Say) -> list[RestoredTable]:
         there = {table.name: _there(request, table) for table in request.tables}
         outcomes, ready = list[RestoredTable](), list[TableFiles]()
         for table in request.tables:
-            outcome, files = (there[table.name], None) if there[table.name] else _write(request, table, say)
-            assert outcome is not None
+            restored_before = there[table.name]
+            outcome, files = (restored_before, None) if restored_before is not None else _pass(request, table, say)
             outcomes.append(outcome)
             ready += [files] if files is not None else []
         commit_tables(request, ready)
@@ -197,12 +206,6 @@ def restore_bronze(request: RestoreRequest, say: Say) -> list[RestoredTable]:
             for table_files in ready:
                 drop_unfinished(request.store, table_files.backup)
         return outcomes
-
-
-def find_backup_of(request: RestoreRequest, table: Table) -> BackedUpTable:
-    """The table's backup: as the request has listed it already, else by a listing of its store."""
-    name = names.table_name(table)
-    return request.backups.get(name) or find_backup(request.store, request.source.name, name)
 
 
 def _there(request: RestoreRequest, table: Table) -> RestoredTable | None:
@@ -239,21 +242,26 @@ def _outlook(request: RestoreRequest, found: BackedUpTable) -> RestoredTable:
     return replace(restored, epoch=max(plan.epoch for plan in plans), positions=found.manifests[-1].positions)
 
 
-def _write(request: RestoreRequest, table: Table, say: Say) -> tuple[RestoredTable, TableFiles | None]:
-    table_backup = find_backup_of(request, table)
+def _pass(request: RestoreRequest, table: Table, say: Say, *, is_plan: bool = False) -> tuple[RestoredTable, TableFiles | None]:
+    name = names.table_name(table)
+    # As the request has listed it already, else by a listing of its store.
+    table_backup = request.backups.get(name) or find_backup(request.store, request.source.name, name)
     outlook = _outlook(request, table_backup)
     if outlook.outcome != RESTORED:
         return outlook, None
-    files = write_table(request, table_backup, say)
+    files = pass_groups(request, table_backup, say, is_plan=is_plan)
     damage = (*table_backup.torn, *files.reached.damage)
     if damage and not request.skip_damaged:
         return replace(outlook, outcome=DAMAGED, damage=damage), None
-    restored = replace(outlook, damage=damage).with_state(files.reached.state)
+    restored = replace(outlook, outcome=RESTORABLE if is_plan else RESTORED, damage=damage).with_state(files.reached.state)
     return (restored, files) if files.reached.state is not None else (replace(restored, outcome=EMPTY, records=0), None)
 
 
-def write_table(request: RestoreRequest, found: BackedUpTable, say: Say) -> TableFiles:
-    """The table's files, none of which is in a commit yet; what an earlier call has written is not written again."""
+def pass_groups(request: RestoreRequest, found: BackedUpTable, say: Say, *, is_plan: bool = False) -> TableFiles:
+    """The table's files, none of which is in a commit yet; what an earlier call has written is not written again.
+
+    `is_plan`: each group is read, and nothing is written.
+    """
     point, kept = request.point(found.table), KeptGroups(request.path)
     reader = GroupReader(request.store, point, dict(found.broken))
     reached, files = Reached(), list[File]()
@@ -262,11 +270,11 @@ def write_table(request: RestoreRequest, found: BackedUpTable, say: Say) -> Tabl
         if reached.stopped and (reached.state is None or group.plan.epoch != reached.state.epoch):
             break
         reached = _pass_empty_epochs(found, point, reached, below=group.plan.epoch)
-        written = kept.find(group.identity)
+        written = None if is_plan else kept.find(group.identity)
         if written is None:
             rows, after = reader.read(group, reached)
-            written = write_rows(request.path, rows), after
-            if not written[1].damage:  # else it is read again: the object may have been brought back
+            written = None if is_plan else write_rows(request.path, rows), after
+            if not (is_plan or after.damage):  # else it is read again: the object may have been brought back
                 kept.keep(group.identity, found.table, *written)
         file, reached = written
         files += [file] if file is not None else []

@@ -23,10 +23,10 @@ from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets.clients.restored_topics import read_restored_topics
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.recovery.stored_rows import parse_rows, read_object
-from cdc_assets.registry import names, settings
-from cdc_assets.registry.durable_file import read_json
+from cdc_assets.registry import names
 from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
+from cdc_assets.registry.source_state import SourceState
 from cdc_assets.registry.table_declaration import Table
 
 _READERS = 8
@@ -208,14 +208,9 @@ def plan_topics(chain: Chain[BaseSource]) -> list[TopicPlan]:
     return [*plans, *_lake_plans(chain, tables, kept, own)]
 
 
-def half_filled_topics(source: str) -> dict[str, str]:
+def half_filled_topics(source: str) -> SourceState:
     """Topics that a restore has begun to fill, `{topic: Kafka's id}`: whoever comes next fills them anew."""
-    return dict(read_json(half_filled_file(source)) or {})
-
-
-def half_filled_file(source: str) -> Any:
-    """The state file of the source's restore, under CDC_HOME."""
-    return settings.home() / "restores" / f"{source}.json"
+    return SourceState(source, "half-filled topics")
 
 
 def _lake_plans(
@@ -247,7 +242,7 @@ def _why_free(source: BaseSource, state: TopicState | None) -> str:
     """Why nothing of a topic is lost by making it again; empty where something would be."""
     if state is None:
         return "is gone"
-    if half_filled_topics(source.name).get(state.name) == state.topic_id:
+    if (half_filled_topics(source.name).read() or {}).get(state.name) == state.topic_id:
         return "was begun to be restored, and not finished"
     return ""
 

@@ -39,12 +39,17 @@ def read_json(path: Path) -> Any:
 
 
 def replace_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """`replace_file` in a folder that is made, as those above it, mode 0700."""
-    # One by one: `parents=True` gives those above the usual mode.
-    for folder in reversed(path.parents):
-        if not folder.exists():
-            folder.mkdir(mode=0o700, exist_ok=True)
+    """`replace_file` in a folder that is made."""
+    make_private_folder(path.parent)
     replace_file(path, data, durable=durable)
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make the folder, and those above it that are not there, mode 0700."""
+    # One by one: `parents=True` gives those above the usual mode.
+    for parent in reversed((folder, *folder.parents)):
+        if not parent.exists():
+            parent.mkdir(mode=0o700, exist_ok=True)
 
 
 def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:

@@ -3,6 +3,7 @@
 config.json   ports, number of brokers: remembered between starts     stack.json  addresses of the running stack
 state.json    what the supervisor sees                                supervisor.lock  held by the running one
 secrets/      passwords of the sources (Connect may read these)       private/    the stack's own passwords
+source-state/ what is remembered of each source (cdc_assets.registry.source_state)
 logs/ data/ run/ dagster/ lake/
 
 Also who holds the home now, and where a Unix socket lies: below it, or in a folder of 0700 in /tmp where that path is longer

@@ -21,6 +21,13 @@ _SERVED = ("s3", "gcs")
 """Kinds of stores: those that need a folder alone, and those of an endpoint."""
 
 
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What a backup remembers on this machine, apart from that of other tests."""
+    monkeypatch.setenv("CDC_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
 @pytest.fixture
 def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Endpoint:
     """Named by indirect parametrization; its credentials are in the environment, where the SDKs look."""

@@ -71,6 +71,7 @@ def test_the_objects_of_a_source_go_and_nothing_else(endpoint: Endpoint, tmp_pat
     beside = {f"lakes/one/{layer}/leaver2/{key}" for layer in LAYERS for key in OF_THE_LAKE}
     bucket.put([*lake, *beside])
     own = {f"moving/leaver/{table}/{key}" for table in ("orders", "retired") for key in (RECORDS.format(table), *OF_A_TABLE)}
+    own.add("moving/leaver/kept-cuts/leaver-20261121T140000Z.json")
     bucket.put([*own, *OTHERS])
     folder = tmp_path / "sources"
     folder.mkdir()

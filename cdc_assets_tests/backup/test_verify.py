@@ -7,13 +7,16 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cdc_assets.backup.backup_copy import backup_table
+from cdc_assets.backup.manifest import BatchPlan
 from cdc_assets.backup.verification import VerifyReport, verify_backup
 from cdc_assets.clients.object_store import ObjectStore
 from cdc_assets_tests.backup.bronze_tables import NOON, Bronze, Rec, records
+from cdc_assets_tests.backup.faulty_store import FaultyStore
 
 HOUR = 3_600_000
 MANIFESTS = "shop/orders/_manifests"
@@ -109,17 +112,41 @@ def test_extra_objects(filled: ObjectStore, bronze: Bronze, root: Path) -> None:
     }
     for stray in strays:
         filled.put(stray, path.read_bytes())
-    assert set(check(filled, bronze).differences) == {f"{stray} is in no manifest" for stray in strays}
+    report = check(filled, bronze)
+    assert set(report.strays) == {f"{stray} is in no manifest, and no plan names it" for stray in strays}
+    assert (report.differences, report.ok) == ((), False), "they lose nothing"
     # What a namesake has is none of ours.
     filled.put("shop/orders2/x", b"")
-    assert len(check(filled, bronze).differences) == len(strays)
+    assert len(check(filled, bronze).strays) == len(strays)
 
 
-def test_an_object_ahead_of_the_newest_manifest_is_a_batch_in_the_making(filled: ObjectStore, bronze: Bronze) -> None:
+def test_an_object_ahead_of_the_newest_manifest_is_a_batch_in_the_making_once_it_is_planned(
+    filled: ObjectStore, bronze: Bronze
+) -> None:
     ahead = f"shop/orders/dt=2026-11-21/hr=20/core.shop.public.orders+0+0+{30:020d}.json.gz"
     filled.put(ahead, gzip.compress(b""))
     report = check(filled, bronze)
-    assert (report.differences, report.unfinished) == ((), (ahead,))
+    assert (report.strays, report.unfinished) == ((f"{ahead} is in no manifest, and no plan names it",), ())
+    plan = BatchPlan("shop", "orders", "core.shop.public.orders", "topic-id-1", 0, {0: (30, 40)}, 9, True)
+    filled.put(plan.key, plan.to_bytes())
+    report = check(filled, bronze)
+    assert (report.wrong, report.unfinished) == ((), (ahead,))
+
+
+def test_a_plan_that_is_written_while_the_backup_is_listed_names_its_objects(filled: ObjectStore, bronze: Bronze) -> None:
+    ahead = f"shop/orders/dt=2026-11-21/hr=20/core.shop.public.orders+0+0+{30:020d}.json.gz"
+    plan = BatchPlan("shop", "orders", "core.shop.public.orders", "topic-id-1", 0, {0: (30, 40)}, 9, True)
+    filled.put(plan.key, plan.to_bytes())
+    filled.put(ahead, gzip.compress(b""))
+
+    class Late(FaultyStore):
+        """Its listing of the whole table had passed the folder of plans when this one was written."""
+
+        def list(self, prefix: str, *, after: str = "") -> Any:
+            return (item for item in super().list(prefix, after=after) if prefix.endswith("_plans/") or item.key != plan.key)
+
+    report = check(Late(filled), bronze)
+    assert (report.wrong, report.unfinished) == ((), (ahead,))
 
 
 def test_missing_manifest(filled: ObjectStore, bronze: Bronze, root: Path) -> None:
@@ -127,11 +154,12 @@ def test_missing_manifest(filled: ObjectStore, bronze: Bronze, root: Path) -> No
     key = f"{MANIFESTS}/0000-{10:020d}.json"
     filled.delete(key)
     after = f"{MANIFESTS}/0000-{20:020d}.json"
-    assert check(filled, bronze).differences == (
+    report = check(filled, bronze)
+    assert report.differences == (
         f"{after}: gap in partition 0: it begins at offset 20, the one before ended at 10",
         f"{after}: the backup up to here has 20 records and ends at {{0: 30}}, it says 30 and {{0: 30}}",
-        f"{orphan} is in no manifest",
     )
+    assert (report.strays, report.unfinished) == ((), (orphan,)), "its plan is there still"
 
 
 def test_first_manifest_missing(filled: ObjectStore, bronze: Bronze) -> None:

@@ -23,8 +23,13 @@ def test_the_table_is_red_as_soon_as_it_is_folded(tmp_path: Path, monkeypatch: p
     source = Source.model_validate({"source": "shop", "database": database, "tables": tables})
     set_aside = {"orders": 1, "lines": 0}
 
+    told_early: list[bool] = []
+    instances: list[dg.DagsterInstance] = []
+
     def fold(*_: Any) -> Any:
         for table in source.tables:
+            storage = instances[0].event_log_storage
+            told_early.append(bool(storage.get_latest_asset_check_execution_by_key([*QUARANTINE_EMPTY.keys(source)])))
             yield table, (SimpleNamespace(detail={"quarantined": set_aside[table.id.table]}), None)
 
     facts = {
@@ -49,12 +54,14 @@ def test_the_table_is_red_as_soon_as_it_is_folded(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(lake_assets, "fold_others", fold)
     monkeypatch.setattr(volumetry_checks, "quarantine_records", lambda *_: [record])
     with dg.DagsterInstance.ephemeral() as instance:
+        instances.append(instance)
         platform = PlatformResource(lake_root=str(tmp_path / "lake"))
         assert dg.materialize(
             [lake_assets.build_silver_assets(source)], instance=instance, resources={"platform": platform}
         ).success
         keys = [*QUARANTINE_EMPTY.keys(source)]
         found = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    assert told_early == [False, True], "it is told when the step ends, which may be minutes later"
     assert [*found] == [keys[0]]
     event = found[keys[0]].event
     assert event is not None

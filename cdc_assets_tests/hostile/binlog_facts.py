@@ -168,7 +168,7 @@ MARIADB = BinlogFacts(
     (
         *_SETTINGS,
         *("gtid_domain_id = 7", "binlog_annotate_row_events = OFF", "check_constraint_checks = 0"),
-        *("system_versioning_alter_history = KEEP", "binlog_alter_two_phase = ON"),
+        "system_versioning_alter_history = KEEP",
     ),
     True,
     (*_STATEMENTS, ("SET GLOBAL log_bin_compress = ON", "SET GLOBAL log_bin_compress_min_len = 10")),

@@ -279,14 +279,18 @@ class Troubles:
         self._read_columns(table)
 
     def _read_columns(self, table: Table) -> None:
-        """In the server's order, by the catalogue's names of their types."""
+        """In the server's order, by the catalogue's names of their types, with what their character sets take."""
         known = {column.name: column for column in table.columns}
         rows = self.server.query(
-            "SELECT column_name, column_type FROM information_schema.columns "
+            "SELECT column_name, column_type, character_set_name FROM information_schema.columns "
             f"WHERE table_schema = '{table.schema}' AND table_name = '{table.name}' ORDER BY ordinal_position"
         )
-        found = [(str(name), kind.decode() if isinstance(kind, bytes) else str(kind)) for name, kind in rows]
-        table.columns = [replace(known[name], type=kind) for name, kind in found]
+        table.columns = []
+        for name, kind, charset in rows:
+            column = replace(known[str(name)], type=kind.decode() if isinstance(kind, bytes) else str(kind))
+            # CHANGE and MODIFY give a text the table's character set of then.
+            narrow = charset in ("latin1", "utf8mb3")
+            table.columns.append(replace(column, key=(column.key or "'é€'").replace("😀", "")) if narrow else column)
 
     def _rewrite(self, table: Table) -> None:
         """Rows of then, and those of before once more: no event tells of what a change has rewritten."""

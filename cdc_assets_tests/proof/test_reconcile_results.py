@@ -20,11 +20,13 @@ from cdc_assets.proof import compared_slices, comparison, source_sides
 from cdc_assets.proof.compared_slices import MOST_OPEN, advance_cursors, share_at, with_earlier
 from cdc_assets.proof.compared_table import ComparisonRequest
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, INCONCLUSIVE, RowDifference, TableResult, Veil
-from cdc_assets.registry.durable_file import read_json, replace_json
 from cdc_assets.registry.source_declaration import Source
+from cdc_assets.registry.source_state import SourceState, forget_source
 from spark.proof.key_order import KeyRange, TwoRanges
 from spark.proof.row_text import RowText
 from spark.specs import Column, SilverSpec
+
+DIFFERING = SourceState("s", "differing slices")
 
 FOUND = RowDifference("1;", "differs", {"id": "1", "mail": "a@b"}, {"id": "1", "mail": None}, "silver")
 
@@ -123,8 +125,7 @@ def test_a_cursor_outlives_a_restart_and_belongs_to_its_key(monkeypatch: pytest.
         None,
         ("2:c;",),
     )
-    (file,) = (tmp_path / "reconciliation").iterdir()
-    file.write_text("{")
+    forget_source("s")
     assert compared_slices.last_compared_key("s", "u", ("a", "b")) is None
 
 
@@ -157,7 +158,7 @@ def test_a_difference_stays_red_until_it_is_mended(monkeypatch: pytest.MonkeyPat
 
     damaged = {first: DIFFERENT}
     assert run(others[0], {}).verdict == EQUAL
-    assert not (tmp_path / "reconciliation").exists()
+    assert DIFFERING.read() is None
     assert (run(first, damaged).verdict, run(first, damaged).earlier) == (DIFFERENT, False)
     for part in (*others, *others):
         told = run(part, damaged)
@@ -170,7 +171,7 @@ def test_a_difference_stays_red_until_it_is_mended(monkeypatch: pytest.MonkeyPat
     assert run(first, {others[-1]: DIFFERENT}).earlier
     assert run(first, {}).verdict == EQUAL
     assert run(others[-1], {}).verdict == EQUAL
-    assert read_json(tmp_path / "reconciliation" / "s.differing.json") == {}
+    assert DIFFERING.read() == {}
 
 
 def test_a_part_of_another_key_is_forgotten_and_few_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -179,15 +180,14 @@ def test_a_part_of_another_key_is_forgotten_and_few_are_kept(monkeypatch: pytest
     compare = judge(dict.fromkeys(parts, DIFFERENT))
     for part in parts:
         with_earlier("s", {"t": part}, {"t": compare("t", part)}, compare)
-    kept = (tmp_path / "reconciliation" / "s.differing.json").read_text()
-    assert kept.count('"range"') == MOST_OPEN
+    assert len(DIFFERING.read()["t"]) == MOST_OPEN
     other = KeyRange(("no",), (1,))
     assert with_earlier("s", {"t": other}, {"t": compare("t", other)}, compare)["t"].verdict == EQUAL
     # And of a table that is compared whole, where it was read.
     with_earlier("s", {"t": parts[0]}, {"t": compare("t", parts[0])}, compare)
     whole = {"t": TableResult("s/t", EQUAL)}
     assert with_earlier("s", {}, whole, compare) == whole
-    replace_json(tmp_path / "reconciliation" / "s.differing.json", {"t": [{"what": 1}]})
+    DIFFERING.write({"t": [{"what": 1}]})
     assert with_earlier("s", {"t": parts[0]}, whole, compare) == whole
 
 

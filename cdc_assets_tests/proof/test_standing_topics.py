@@ -5,20 +5,23 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
 import pytest
 
 from cdc_assets.capture import log_position
 from cdc_assets.capture.log_position import CarriedPlace, CaughtUpTimeoutError, LogPosition, carry_to_lake
+from cdc_assets.clients.databases.catalogue import SourceDatabase
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs import capture_assets
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.proof import caught_up, chain_status
+from cdc_assets.proof.capture_flow import rows_without_records
 from cdc_assets.proof.caught_up import wait_caught_up
-from cdc_assets.registry.errors import FailuresError, ServiceError
+from cdc_assets.registry.errors import DatabaseError, FailuresError, ServiceError
+from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.delta_logs import append_bronze, write_silver
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
@@ -216,3 +219,19 @@ def test_twenty_seven_of_twenty_eight_tables_are_fresh_and_the_one_is_named(
     fresh = {table for table, chain in chains.items() if (chain.mirror_lag, chain.bronze_lag, chain.silver_lag) == (0, 0, 0)}
     assert fresh == {*shorts}
     assert (chains["bad"].mirror_lag, chains["bad"].silver_rows) == (2, None)
+
+
+def test_a_table_that_may_not_be_read_ends_no_wait(source: Source) -> None:
+    """`cdc up` ended by `permission denied for table`, with all other tables of the source carried."""
+
+    class Database:
+        def tables(self, ids: list[TableId]) -> dict[TableId, None]:
+            return dict.fromkeys(ids)
+
+        def counts(self, ids: list[TableId]) -> tuple[str, dict[TableId, int]]:
+            if any(id_.table == "secret" for id_ in ids):
+                raise DatabaseError("permission denied for table secret")
+            return "", dict.fromkeys(ids, 3)
+
+    silent = rows_without_records(source, cast(SourceDatabase, Database()), {})
+    assert [(each.table.name, each.rows) for each in silent] == [("public.orders", 3)]

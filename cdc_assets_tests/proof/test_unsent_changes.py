@@ -22,6 +22,7 @@ from cdc_assets.proof.unsent_changes import forget_compared, forget_equal_tables
 from cdc_assets.registry.errors import CdcAssetsError, DatabaseError, RefusalError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.loader import load_source
+from cdc_assets.registry.source_state import SourceState
 
 T, U = TableId("x", "t"), TableId("x", "u")
 SOURCE = """
@@ -184,10 +185,14 @@ def test_times_are_asked_for_what_is_shown_alone(source: Any) -> None:
 
 def test_a_memory_that_cannot_be_read_is_said(source: Any, home: Path) -> None:
     look(Log(end=100), source)
-    (home / "reconciliation" / "shop.unsent.json").write_text("{")
+    state = SourceState("shop", "unsent changes")
+    state.write({"tables": {"orders": {}}})
     with pytest.raises(
-        CdcAssetsError, match=r"shop.unsent.json cannot be read: .*; remove it, and compare every row: cdc reconcile shop"
+        CdcAssetsError, match=r"shop.json has no changes that .*; remove it, and compare every row: cdc reconcile"
     ):
+        read_unsent_changes("shop")
+    state.file.write_text("{")
+    with pytest.raises(CdcAssetsError, match=r"shop.json cannot be read: .* remove it and compare every row: cdc reconcile shop"):
         read_unsent_changes("shop")
 
 

@@ -26,10 +26,10 @@ def backed_up(shop: Source, store: ObjectStore, original: Original, root: Path) 
 def test_a_whole_backup(backed_up: Path) -> None:
     code, told, said = cdc("backup", "verify")
     assert (code, said) == (0, "")
-    assert [(row["table"], row["records"], row["damage"]) for row in told] == [
-        ("orders", 1612, []),
-        ("customers", 1200, []),
-        ("(the source)", None, []),
+    assert [(row["table"], row["records"], row["damage"], row["strays"]) for row in told] == [
+        ("orders", 1612, [], []),
+        ("customers", 1200, [], []),
+        ("(the source)", None, [], []),
     ]
 
 
@@ -85,9 +85,19 @@ def test_a_newest_manifest_that_is_gone_is_named(backed_up: Path, words: tuple[s
 def test_foreign_objects_are_named(backed_up: Path, key: str) -> None:
     (backed_up / key).parent.mkdir(parents=True, exist_ok=True)
     (backed_up / key).write_bytes(b"who am I")
-    code, told, _ = cdc("backup", "verify", "shop", "--quick")
+    code, told, said = cdc("backup", "verify", "shop", "--quick")
     assert code == 1
-    assert [each.startswith(f"{key} is ") for row in told for each in row["damage"]] == [True]
+    assert [each.startswith(f"{key} is ") for row in told for each in row["strays"]] == [True]
+    assert "0 of 1 finding lose something: a restore lacks nothing" in said
+
+
+def test_the_last_line_says_how_many_lose_something(backed_up: Path) -> None:
+    flip(second_object(backed_up))
+    flip(min((backed_up / "shop/orders/_plans").iterdir()))
+    (backed_up / "shop/orders/core.shop.public.orders+0+0+00000000000000099999.json.gz").write_bytes(b"somebody's")
+    code, told, said = cdc("backup", "verify", "shop")
+    assert (code, len(told[0]["damage"]), len(told[0]["strays"])) == (1, 1, 2)
+    assert said.splitlines()[-1] == "1 of 3 findings lose something: cdc restore SOURCE --dry-run reads what is left"
 
 
 @pytest.mark.slow

@@ -50,6 +50,10 @@ def keep(lake: str, shop: Source, cut: CutManifest) -> str:
     return cut.cut
 
 
+def backup_contents(store: ObjectStore) -> dict[str, bytes]:
+    return {item.key: store.get(item.key) for item in store.list("shop/orders/")}
+
+
 def test_the_restored_tables_end_where_the_cut_does(
     store: ObjectStore, original: Original, shop: Source, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,12 +96,17 @@ def test_what_the_backup_does_not_hold_is_refused(
     cut = keep(lake, shop, cut_of(original, NOW, "orders"))
     with pytest.raises(RefusalError, match=f"the backup of shop has no cut {cut}; its newest: none"):
         restore_points(store, shop, [orders], cut)
-    keep_cuts(lake, shop, store)
-    with pytest.raises(RefusalError, match=f"shop/orders ends before cut {cut}: name an older one, or run the backup"):
-        restore_points(store, shop, [orders], cut)
+    assert keep_cuts(lake, shop, store) == 0, "a kept cut tells how far the backup goes"
+    original.back_up(store, "orders")
+    assert keep_cuts(lake, shop, store) == 1
     with pytest.raises(RefusalError, match=f"cut {cut} has no table customers: it was declared later"):
         restore_points(store, shop, shop.tables[1:], cut)
-    original.back_up(store, "orders")
+    whole = backup_contents(store)
+    newest = max(key for key in whole if "_manifests" in key)
+    store.delete(newest)
+    with pytest.raises(RefusalError, match=f"shop/orders ends before cut {cut}: name an older one, or run the backup"):
+        restore_points(store, shop, [orders], cut)
+    store.put(newest, whole[newest])
     request = ask(store, points=restore_points(store, shop, [orders], cut))
     restore_bronze(request, quietly)
     assert len(held(request.path, "orders")) == 20
@@ -110,6 +119,7 @@ def test_cuts_stay_in_the_backup_as_long_as_in_the_lake(
     original.append("orders", rows(0, 10), ends={0: 10})
     old = keep(lake, shop, cut_of(original, NOW - timedelta(days=6, hours=12), "orders"))
     new = keep(lake, shop, cut_of(original, NOW, "orders"))
+    original.back_up(store, "orders")
     keep_cuts(lake, shop, store)
     assert names_of_cuts(store, "shop") == [old, new]
     assert verify_cuts(store, "shop") == ()
@@ -125,6 +135,7 @@ def test_a_cut_that_was_changed_is_named(store: ObjectStore, original: Original,
     lake = str(tmp_path / "was")
     original.append("orders", rows(0, 10), ends={0: 10})
     cut = keep(lake, shop, cut_of(original, NOW, "orders"))
+    original.back_up(store, "orders")
     keep_cuts(lake, shop, store)
     key = cut_key("shop", cut)
     said = json.loads(store.get(key))

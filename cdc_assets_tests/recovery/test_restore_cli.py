@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.defs.jobs_on_demand import build_restore_job
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.recovery.command_line import cdc
+from cdc_assets_tests.recovery.object_damage import cut_short, flip, second_object
 from cdc_assets_tests.recovery.original import TABLES, Original, fill, held
 
 
@@ -25,19 +27,28 @@ def lake(shop: Source, store: ObjectStore, original: Original, tmp_path: Path, m
     return tmp_path / "lake"
 
 
-def test_a_dry_run_says_what_there_is_and_writes_nothing(lake: Path, root: Path) -> None:
+def test_a_dry_run_reads_what_there_is_and_writes_nothing(lake: Path, root: Path) -> None:
     code, told, _ = cdc("restore", "shop", "--dry-run")
     assert (code, [(row["table"], row["outcome"], row["records"]) for row in told]) == (
         0,
-        [("orders", "restored", 1612), ("customers", "restored", 1200)],
+        [("orders", "restorable", 1612), ("customers", "restorable", 1200)],
     )
     assert told[0]["positions"] == {"0": 909, "1": 707}
     assert not lake.exists()
-    next((root / "shop/orders").rglob("*.gz")).unlink()
+
+
+@pytest.mark.parametrize("damage", [flip, cut_short, Path.unlink])
+def test_a_dry_run_names_what_a_restore_would_name(lake: Path, root: Path, damage: Callable[[Path], None]) -> None:
+    """Nothing is called restored of which a byte is another."""
+    victim = second_object(root)
+    damage(victim)
     code, told, said = cdc("restore", "shop", "--dry-run")
-    assert (code, told[0]["outcome"], told[1]["outcome"]) == (1, "damaged", "restored")
-    assert said.startswith("damaged: shop/orders/dt=")
-    assert "is missing" in said
+    assert (code, told[0]["outcome"], told[1]["outcome"]) == (1, "damaged", "restorable")
+    assert f"damaged: {victim.relative_to(root)} " in said
+    assert not lake.exists()
+    planned = told[0]["damage"]
+    code, told, _ = cdc("restore", "shop")
+    assert (code, told[0]["outcome"], told[0]["damage"]) == (1, "damaged", planned)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets.backup.verification import verify_backup
 from cdc_assets.clients.object_store import ObjectStore
-from cdc_assets.recovery.restore_point import EMPTY, RESTORED, THERE, RestoreRequest
+from cdc_assets.recovery.restore_point import EMPTY, RESTORABLE, RESTORED, THERE, RestoreRequest
 from cdc_assets.recovery.restored_bronze import plan_bronze, restore_bronze
 from cdc_assets.registry.errors import RefusalError
 from cdc_assets_tests.recovery.conftest import Ask
@@ -23,7 +23,7 @@ def test_rows_and_commits_are_the_same(any_store: ObjectStore, original: Origina
     fill(original)
     original.back_up(any_store, *TABLES)
     request = ask(any_store)
-    assert [each.outcome for each in plan_bronze(request)] == [RESTORED, RESTORED]
+    assert [each.outcome for each in plan_bronze(request, quietly)] == [RESTORABLE, RESTORABLE]
     said: list[str] = []
     found = restore_bronze(request, said.append)
     assert [(each.table, each.outcome, each.records, each.damage) for each in found] == [
@@ -127,9 +127,9 @@ def test_what_is_there_is_never_touched(store: ObjectStore, original: Original, 
     beside = Original(ask(store).path)
     beside.append("orders", rows(0, 3))
     before = held(beside.path, "orders")
-    for act in (plan_bronze, lambda request: restore_bronze(request, quietly)):
+    for act in (plan_bronze, restore_bronze):
         with pytest.raises(RefusalError, match=r"holds 3 records of orders already.*cdc restore shop orders --into FOLDER"):
-            act(ask(store))
+            act(ask(store), quietly)
     assert held(beside.path, "orders") == before
     assert held(beside.path, "customers") == []
 

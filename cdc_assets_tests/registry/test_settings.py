@@ -119,7 +119,7 @@ def test_folders_of_small_state_are_private_however_deep(home: Path) -> None:
 
 
 def test_state_of_another_format_is_refused(home: Path) -> None:
-    file = home / "onboarding" / "shop.json"
+    file = home / "source-state" / "shop.json"
     assert read_json(file) is None
     replace_json(file, {"running": None})
     assert read_json(file) == {"running": None}

@@ -10,14 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from cdc_assets.clients.databases.postgresql import PostgresDatabase, is_there
-from cdc_assets.registry import settings
-from cdc_assets.registry.durable_file import read_json, replace_json
 from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.field_types import TableId
+from cdc_assets.registry.source_state import SourceState
 from spark.table.identifiers import double_quote
 
 Bounds = dict[str, dict[int, int]]
@@ -62,18 +60,19 @@ class SeenStarts:
     hole: str = ""
 
 
+_SECTION = "incarnation"
+
+
 @dataclass
 class Memory:
-    """The file of one source.
-
-        $CDC_HOME/incarnations/<source>.json  {"known": {…} | null, "opening": {…} | null, "seen": {…}}
+    """What this machine remembers of a source's server: {"known": {…} | null, "opening": {…} | null, "seen": {…}}.
 
     `looks` is written behind the witness's row: a crash between the two leaves a row that counts more, which is no restore.
     `bounds` are the ends of the old epoch, once they are known: {topic: {partition: offset}}, `epochs` the new epoch of each
     topic.
     """
 
-    path: Path
+    source: str
     known: Known | None = None
     opening: Opening | None = None
     seen: SeenStarts = field(default_factory=SeenStarts)
@@ -81,26 +80,25 @@ class Memory:
     @classmethod
     def of(cls, source: str) -> Memory:
         """Read, or empty where there is none."""
-        path = settings.home() / "incarnations" / f"{source}.json"
-        data = read_json(path)
+        data = SourceState(source, _SECTION).read()
         if data is None:
-            return cls(path)
+            return cls(source)
         remembered, opening, seen = data["known"], data["opening"], data["seen"]
         return cls(
-            path,
+            source,
             Known(**remembered) if remembered else None,
             Opening(**{**opening, "bounds": _with_numbers(opening["bounds"])}) if opening else None,
             SeenStarts(**{**seen, "ends": _with_numbers(seen["ends"])}),
         )
 
     def save(self) -> None:
-        """Replace the file; it is whole, old or new, after a crash at any moment."""
+        """Replace what is remembered; it is whole, old or new, after a crash at any moment."""
         data = {
             "known": asdict(self.known) if self.known else None,
             "opening": asdict(self.opening) if self.opening else None,
             "seen": asdict(self.seen),
         }
-        replace_json(self.path, data)
+        SourceState(self.source, _SECTION).write(data)
 
 
 def _with_numbers(bounds: dict[str, dict[str, Any]]) -> Bounds:

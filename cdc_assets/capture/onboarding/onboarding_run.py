@@ -28,6 +28,7 @@ from cdc_assets.clients.source_chain import Say
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.field_types import parse_table
+from spark.errors import quantity
 
 _FIRST = (
     connector_steps.PREREQUISITES,
@@ -99,6 +100,16 @@ class Outcome:
     route: Route
     state: str
     steps: dict[str, Facts]
+
+    @property
+    def left_over(self) -> tuple[str, ...]:
+        """By table: rows that silver keeps though the source has deleted them meanwhile, and what takes them out."""
+        verified = self.steps.get("verify", {})
+        return tuple(
+            f"{table}: {quantity(rows, 'row')} of its topic deleted while it was not captured stay in silver, since no event "
+            f"tells of that: {verified['mends'][table]}"
+            for table, rows in verified.get("stranded", {}).items()
+        )
 
     def to_json(self) -> dict[str, Any]:
         """What `-o json` prints of one onboarding."""

@@ -1,8 +1,8 @@
 """What an onboarding has done so far, of which declared source it is, what its steps work with, and what they ask of a kind
 of database.
 
-The state is one JSON file per source under CDC_HOME, replaced in one step after each step, so that a run that was killed
-goes on. Transactions that others have begun are waited for, and it is said whose they are.
+The state is a section of what this machine remembers of the source, replaced in one step after each step, so that a run that
+was killed goes on. Transactions that others have begun are waited for, and it is said whose they are.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from cdc_assets.capture.connectors.connector_inventory import COMMIT, refuse_write
@@ -23,11 +22,11 @@ from cdc_assets.clients.kafka import KafkaCluster
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.table_concurrency import table_lock
 from cdc_assets.registry import names, settings
-from cdc_assets.registry.durable_file import read_json, replace_json
 from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.source_declaration import BaseSource, CapturedSource
+from cdc_assets.registry.source_state import SourceState
 from cdc_assets.registry.table_declaration import Table
 
 Route = Literal["incremental", "blocking", "temporary", "offboard"]
@@ -53,34 +52,34 @@ class Onboarding:
         return self.done[step][name]
 
 
+_SECTION = "onboarding"
+
+
 @dataclass
 class Journal:
-    """The file of one source.
+    """What this machine remembers of a source's onboardings: {"running": {…} | null, "finished": {table: {…}}}.
 
-        $CDC_HOME/onboarding/<source>.json  {"running": {…} | null, "finished": {table: {…}}}
-
-    The file says which steps are done; each step may be repeated, so a crash between a step and its mark costs one repetition.
+    It says which steps are done; each step may be repeated, so a crash between a step and its mark costs one repetition.
     It is local, as the locks are: whoever goes on with an onboarding does so where it was begun.
     """
 
-    path: Path
+    source: str
     running: Onboarding | None = None
     finished: dict[str, Facts] = field(default_factory=dict)
 
     @classmethod
     def of(cls, source: str) -> Journal:
         """Read, or empty where there is none."""
-        path = settings.home() / "onboarding" / f"{source}.json"
-        data = read_json(path) or {"running": None, "finished": {}}
+        data = SourceState(source, _SECTION).read() or {"running": None, "finished": {}}
         running = data["running"]
         if running is not None:
             running = Onboarding(**{**running, "tables": tuple(running["tables"])})
-        return cls(path, running, data["finished"])
+        return cls(source, running, data["finished"])
 
     def save(self) -> None:
-        """Replace the file; it is whole, old or new, after a crash at any moment."""
+        """Replace what is remembered; it is whole, old or new, after a crash at any moment."""
         data = {"running": None if self.running is None else asdict(self.running), "finished": self.finished}
-        replace_json(self.path, data)
+        SourceState(self.source, _SECTION).write(data)
 
 
 @contextmanager

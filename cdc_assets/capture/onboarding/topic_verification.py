@@ -23,7 +23,6 @@ from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.kinds import kind_of
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
-from spark.errors import quantity
 from spark.record_formats import ANCHOR_HEADER, LARGE_HEADER
 
 
@@ -156,13 +155,12 @@ def verify_topics(work: OnboardingWork) -> Facts:
             f"{lines}; nothing is taken back: ask for the snapshot again by cdc onboard {work.after.name} "
             f"{' '.join(counted.wrong)} --again, or cdc onboard {work.after.name} --rollback"
         )
-    for name, rows in counted.stranded.items():
-        mend = phantom_mend(work.after, work.after.table(name))
-        work.say(f"{name}: {quantity(rows, 'row')} of its topic deleted while it was not captured; no event tells silver: {mend}")
+    mends = {name: phantom_mend(work.after, work.after.table(name)) for name in counted.stranded}
     return {
         "rows": counted.rows,
         "read_again": again,
         "stranded": counted.stranded,
+        "mends": mends,
         "seconds": round(time.monotonic() - began, 3),
     }
 

@@ -147,11 +147,12 @@ _SHOWN_VERIFIED = ("source", "table", "manifests", "objects", "records", "behind
 
 @dataclass(frozen=True)
 class _Found:
-    """A table's report, or that of what is kept of the source as a whole."""
+    """A table's report, or that of what is kept of the source as a whole: what loses something, and what loses nothing."""
 
     source: str
     table: str
     damage: tuple[str, ...]
+    strays: tuple[str, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
     signed: str = ""
 
@@ -159,7 +160,8 @@ class _Found:
         """For people and programs."""
         empty = dict.fromkeys(("manifests", "objects", "records", "behind"))
         counts = {**empty, **self.counts, "damaged": len(self.damage)}
-        return {"source": self.source, "table": self.table, **counts, "signed": self.signed, "damage": list(self.damage)}
+        listed = {"damage": list(self.damage), "strays": list(self.strays)}
+        return {"source": self.source, "table": self.table, **counts, "signed": self.signed, **listed}
 
 
 @app.command()
@@ -174,9 +176,10 @@ def verify(
 ) -> None:
     """Read every object of the backup, and name each that is changed, cut short, missing or foreign.
 
-    Exit 1 when there is one. Nothing is changed. No service is asked but the store. Where the lake has
-    the table, its rows are counted as well. Where the secret `backup_key` is there, a backup signs what
-    it writes, and a head without its signature, or with another one, is damage.
+    Exit 1 when there is one. The last line says how many lose something. Nothing is changed. No service
+    is asked but the store. Where the lake has the table, its rows are counted as well. Where the secret
+    `backup_key` is there, a backup signs what it writes, and a head without its signature, or with
+    another one, is damage.
     """
     chosen = [source for source in sources if sources.are_named or source.backup is not None]
     if not chosen:
@@ -184,10 +187,14 @@ def verify(
     reports = [report for source in chosen for report in _verify(Chain(platform, source), deep=not quick)]
     print_rows([report.to_json() for report in reports], output, narrow=_SHOWN_VERIFIED)
     damage = [sentence for report in reports for sentence in report.damage]
+    strays = [sentence for report in reports for sentence in report.strays]
     for sentence in damage:
         print(f"damaged: {sentence}", file=sys.stderr)
-    if damage:
-        print(f"{quantity(len(damage), 'object')} to look at: cdc restore SOURCE --dry-run tells what is lost", file=sys.stderr)
+    for sentence in strays:
+        print(f"to look at: {sentence}", file=sys.stderr)
+    if damage or strays:
+        lost = "cdc restore SOURCE --dry-run reads what is left" if damage else "a restore lacks nothing"
+        print(f"{len(damage)} of {quantity(len(damage) + len(strays), 'finding')} lose something: {lost}", file=sys.stderr)
         raise typer.Exit(1)
 
 
@@ -211,11 +218,16 @@ def _verify(chain: Chain[BaseSource], *, deep: bool) -> Iterator[_Found]:
             store, source=source.name, table=table, bronze_path=chain.bronze_path if there else None, deep=deep
         )
         yield _Found(
-            source.name, table, report.differences, _counts(report), newest_of_table(source.name, table).authorship(store)
+            source.name,
+            table,
+            report.differences,
+            report.strays,
+            counts=_counts(report),
+            signed=newest_of_table(source.name, table).authorship(store),
         )
     state = (*verify_state(store, source.name, deep=deep), *verify_cuts(store, source.name))
     foreign = (f"{key} is of no table, and not ours" for key in stored.foreign)
-    yield _Found(source.name, "(the source)", (*state, *foreign), signed=newest_entry(source.name).authorship(store))
+    yield _Found(source.name, "(the source)", state, tuple(foreign), signed=newest_entry(source.name).authorship(store))
 
 
 def _counts(report: VerifyReport) -> dict[str, int]:

@@ -133,7 +133,7 @@ def restore(
     chain: OneChain,
     tables: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]…", help="By short name; all without.")] = None,
     choice: RestoreOptions = RestoreOptions(),
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what there is to restore, and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read what would be restored, and change nothing.")] = False,
     output: Output = Format.text,
 ) -> None:
     """Make bronze from the backup, and silver and histories from bronze.
@@ -156,7 +156,9 @@ def restore(
         return
     wish = RestoreWish(tuple(tables or ()), choice.into, choice.to, choice.skip_damaged, choice.wanted)
     request = make_request(chain, wish)
-    rows = plan_bronze(request) if dry_run else _restore(chain.platform, request, needs_spark=choice.into is not None)
+    rows = (
+        plan_bronze(request, console.print) if dry_run else _restore(chain.platform, request, needs_spark=choice.into is not None)
+    )
     print_rows([request.row_of(row) for row in rows], output, narrow=_SHOWN_RESTORED)
     for sentence in (sentence for row in rows for sentence in row.damage):
         print(f"damaged: {sentence}", file=sys.stderr)

@@ -236,7 +236,10 @@ def onboard(
     dry_run: DryRunOfPlan = False,
     output: Output = Format.text,
 ) -> None:
-    """Take tables into a running connector without losing a change. Each step is kept, so --resume goes on after a crash."""
+    """Take tables into a running connector without losing a change. Each step is kept, so --resume goes on after a crash.
+
+    Exit 1 when silver keeps rows that were deleted while a table was out of capture; the last line names what takes them out.
+    """
     routes = [name for name in get_args(Route) if name != "offboard"]
     if route not in routes:
         raise typer.BadParameter(f"no route {route!r}; there are: {', '.join(routes)}")
@@ -302,10 +305,14 @@ def _patch_of_step(wish: AskedOnboarding, step: str) -> str:
 def _answer(outcome: onboarding_run.Outcome, output: str) -> None:
     if is_data(output):
         print_document(outcome.to_json(), output)
-        return
-    for name, facts in outcome.steps.items():
-        print(f"{name:14} {', '.join(f'{key}: {value}' for key, value in facts.items())}")
-    print(f"{outcome.source}: {', '.join(outcome.tables)} {outcome.state}")
+    else:
+        for name, facts in outcome.steps.items():
+            print(f"{name:14} {', '.join(f'{key}: {value}' for key, value in facts.items())}")
+        print(f"{outcome.source}: {', '.join(outcome.tables)} {outcome.state}")
+    for sentence in outcome.left_over:
+        print(sentence, file=sys.stderr)
+    if outcome.left_over:
+        raise typer.Exit(1)
 
 
 _KEEP = f"Of {', '.join(GO)}: what is to stay. Several with commas."

@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import typer
 
 from cdc_assets.capture.connectors.declared_connectors import capture_config
 from cdc_assets.capture.connectors.temporary_connectors import definitions_config, temporary_config
 from cdc_assets.capture.onboarding import onboarding_run, topic_verification
 from cdc_assets.capture.onboarding.binlog_onboarding import MySqlKind, _declaration_problems
+from cdc_assets.capture.onboarding.onboarding_run import Outcome
 from cdc_assets.capture.onboarding.onboarding_state import Onboarding, OnboardingWork, Route, find_source
 from cdc_assets.capture.onboarding.topic_verification import _exact
+from cdc_assets.cli.output_formats import Format
+from cdc_assets.cli.verbs.source_verbs import _answer
 from cdc_assets.clients.databases.catalogue import CatalogueColumn, CatalogueTable
 from cdc_assets.clients.platform import Platform
 from cdc_assets.registry import names
@@ -132,13 +136,19 @@ def test_a_row_of_a_snapshot_says_the_same_in_its_own_words() -> None:
         ),
     ],
 )
-def test_rows_that_no_event_deletes_are_told_with_no_command_that_would_refuse(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str, mend: str
+def test_rows_that_no_event_deletes_are_the_last_word_with_no_command_that_would_refuse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], database: str, mend: str
 ) -> None:
     shop = declare_source(tmp_path, monkeypatch, TEXT.replace("kind: mysql, host: db", database), UnaskedSource)
     monkeypatch.setattr(topic_verification, "_count_rows", lambda _: topic_verification._Counted({}, {}, {"shop.orders": 2}))
-    said: list[str] = []
-    topic_verification.verify_topics(
-        OnboardingWork(Platform(), Onboarding("i", "shop", "incremental", ("shop.orders",), "now"), shop, said.append)
-    )
-    assert said == [f"shop.orders: 2 rows of its topic deleted while it was not captured; no event tells silver: {mend}"]
+    begun = Onboarding("i", "shop", "incremental", ("shop.orders",), "now")
+    facts = topic_verification.verify_topics(OnboardingWork(Platform(), begun, shop, print))
+    for output in (Format.text, Format.json):
+        with pytest.raises(typer.Exit) as ended:
+            _answer(Outcome("shop", begun.tables, "incremental", "done", {"verify": facts}), output)
+        assert ended.value.exit_code == 1
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last == (
+            "shop.orders: 2 rows of its topic deleted while it was not captured stay in silver, since no event tells of that: "
+            f"{mend}"
+        )

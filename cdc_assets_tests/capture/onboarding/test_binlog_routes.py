@@ -145,7 +145,7 @@ def test_a_table_that_was_out_and_altered_comes_back_by_a_temporary_connector(de
         session.execute("UPDATE again SET v = CONCAT('while it was out ', id)")
         session.execute("DELETE FROM again WHERE id % 7 = 0")
     with Writers(depot.live, ["again"], 1000):
-        outcome = ended(cdc("onboard", depot.name, table, "--route", "temporary", "-o", "json"))
+        outcome = ended(cdc("onboard", depot.name, table, "--route", "temporary", "-o", "json"), code=1)
     nothing_is_left(depot)
     found, wanted = last_values(depot, "again"), held(depot, "again")
     assert {key: found.get(key) for key in wanted} == wanted

@@ -121,7 +121,7 @@ def test_what_the_lakes_topic_has_lost_is_read_again_in_a_new_epoch(
             connection.execute(f'ALTER PUBLICATION "{publication}" DROP TABLE gap_old'.encode())
             connection.execute("DELETE FROM gap_old WHERE id BETWEEN 20 AND 28")
             connection.execute(f'ALTER PUBLICATION "{publication}" ADD TABLE gap_old'.encode())
-        outcome = ended(cdc("onboard", "gap", "public.gap_old", "--again", "-o", "json"))
+        outcome = ended(cdc("onboard", "gap", "public.gap_old", "--again", "-o", "json"), code=1)
         assert outcome["steps"]["verify"]["stranded"] == {"public.gap_old": 5}
         caught_up()
         assert len(fold()) == len(own.rows("gap_old")) + 5

@@ -229,7 +229,7 @@ class Ground:
         for part in (*workers, *brokers):
             shutil.rmtree(part.component.data, ignore_errors=True)
         shutil.rmtree(self.platform.lake)
-        for state in ("incarnations", "kept-logs", "mirrors", "restores", "cache", "reconciliation", "windows", "locks"):
+        for state in ("source-state", "cache", "locks"):
             shutil.rmtree(live.home.root / state, ignore_errors=True)
         Path(self.platform.lake).mkdir()
         # By this thread: a part dies with the thread that has started it.

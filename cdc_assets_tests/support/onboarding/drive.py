@@ -22,18 +22,18 @@ def cdc(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def ended(process: subprocess.Popen[str], *, seconds: float = 180) -> Any:
-    """What it printed, as JSON."""
+def ended(process: subprocess.Popen[str], *, seconds: float = 180, code: int = 0) -> Any:
+    """What it printed, as JSON; `code` is how it is to end."""
     out, err = process.communicate(timeout=seconds)
-    assert process.returncode == 0, f"{process.args}: {process.returncode}\n{out}\n{err}"
+    assert process.returncode == code, f"{process.args}: {process.returncode}\n{out}\n{err}"
     return json.loads(out)
 
 
 def kill_at(process: subprocess.Popen[str], source: str, step: str, *, after: float = 0.0) -> bool:
     """kill -9 so many seconds after the step has begun; whether it came so far."""
-    file = Path(os.environ["CDC_HOME"]) / "onboarding" / f"{source}.json"
+    file = Path(os.environ["CDC_HOME"]) / "source-state" / f"{source}.json"
     while process.poll() is None:
-        running = json.loads(file.read_text())["state"]["running"] if file.is_file() else None
+        running = json.loads(file.read_text())["state"].get("onboarding", {}).get("running") if file.is_file() else None
         if running is not None and running["current"] == step:
             time.sleep(after)
             process.send_signal(signal.SIGKILL)
