@@ -26,6 +26,8 @@ from spark.specs import META, SilverSpec
 POSITION = "_cdc_position"
 BEHIND = "~"
 """Above every delivery of the event whose place it is put after, below the next event."""
+OF_TABLE = ""
+"""The topic of the events that say what a table has of a key already."""
 _OFFSET_PART = 1 + NUMBER_WIDTH
 _NUMBERS = pa.list_(pa.int32())
 PROBLEM_TYPE = pa.struct([(name, pa.string()) for name in ("error_class", "column", "message")])
@@ -209,10 +211,6 @@ def _put_problems(rows: pa.Table, messages: Mapping[int, tuple[str, str]]) -> pa
 
 def _with_column(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), values)
-
-
-ABSENT = "_cdc_absent"
-"""`absent` in a table whose columns have the source's names, of which one may be that."""
 
 
 def lacks(lists: pa.ChunkedArray) -> dict[str, np.ndarray]:
