@@ -6,16 +6,18 @@ tombstones. All others raise LeftToSparkError.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark.errors import LeftToSparkError
 from spark.events.arrow_records import keep_rows, leave_any, parse_objects, write_hexadecimal
-from spark.events.positions import NUMBER_WIDTH, SNAPSHOT, STREAMED
+from spark.events.positions import EPOCH_WIDTH, NUMBER_WIDTH, SNAPSHOT, STREAMED
 from spark.events.source_positions import FILE_WIDTH, ROW_WIDTH
 from spark.record_formats import ANCHOR_HEADER
+from spark.specs import TopicRange
 
 ENVELOPE = "debezium-json"
 """The one format of records that is read so."""
@@ -106,3 +108,39 @@ _CONNECTORS: dict[str, tuple[list[tuple[str, pa.DataType]], PlaceColumns]] = {
     "mysql": (_BINLOG, _binlog_place),
 }
 CONNECTORS = frozenset(_CONNECTORS)
+
+
+def decode_records(chunks: Iterable[pa.Table], topics: Sequence[TopicRange]) -> pa.Table:
+    """Kafka's records of these topics with bronze's columns, and `initial`; an empty table where there are none.
+
+    Raises:
+        LeftToSparkError: one of them needs to be looked at by Spark.
+    """
+    by_name = {topic.topic: topic for topic in topics}
+    narrowed = [_with_positions(_narrow_each(chunk, topics), by_name) for chunk in chunks]
+    return pa.concat_tables(narrowed) if narrowed else pa.table({})
+
+
+def _narrow_each(records: pa.Table, todo: Sequence[TopicRange]) -> pa.Table:
+    kinds = sorted({topic.connector for topic in todo})
+    parts = []
+    for kind in kinds:
+        own = [topic.topic for topic in todo if topic.connector == kind]
+        own_records = records if len(kinds) == 1 else records.filter(pc.is_in(records["topic"], value_set=pa.array(own)))
+        parts.append(narrow(own_records, kind))
+    return pa.concat_tables(parts)
+
+
+def _with_positions(records: pa.Table, topics: Mapping[str, TopicRange]) -> pa.Table:
+    names = records["topic"].combine_chunks().dictionary_encode()
+    values = [topics[name] for name in names.dictionary.to_pylist()]
+
+    def of(each: Sequence[object], kind: pa.DataType) -> pa.Array:
+        return pa.array(each, kind).take(names.indices)
+
+    epoch = of([f"{t.epoch:0{EPOCH_WIDTH}x}" for t in values], pa.string())
+    offset = write_hexadecimal(records["offset"].combine_chunks(), NUMBER_WIDTH)
+    position = pc.binary_join_element_wise(epoch, records["place"].combine_chunks(), offset, ".")
+    own = {"table": of([t.table for t in values], pa.string()), "epoch": of([t.epoch for t in values], pa.int32())}
+    own["position"] = position
+    return reduce(lambda table, name: table.append_column(name, own[name]), own, records)

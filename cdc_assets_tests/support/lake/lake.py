@@ -85,14 +85,13 @@ class Lake:
 
     def _append_as_task(self, spec: BronzeSpec) -> JobResult | None:
         """As a task does it, in this process; None is what it leaves to Spark, which does it or says what is wrong."""
-        from spark.bronze import small_append
-        from spark.bronze.small_append import can_append_by_tasks
+        from spark.bronze import append_job
         from spark.errors import SparkJobError
 
-        if not can_append_by_tasks(spec):
+        if not append_job.can_append_by_tasks(spec):
             return None
         try:
-            return small_append.append_ranges(spec, lambda _, topics: [kafka_records(topics, self.log)])
+            return append_job.append_ranges(spec, lambda _, topics: [kafka_records(topics, self.log)])
         except (SparkJobError, pa.ArrowException):
             return None
 
