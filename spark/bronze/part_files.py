@@ -4,9 +4,9 @@
 
 The client does it, or tasks do: one of them all, or several a part each, and one commits what they have written. Who has read
 and decoded the records does not matter here. The counts are part of the commit, so that no reader ever has to guess what a commit
-holds. A commit is a file of the log which only one writer can make, as the version behind the one that it has seen: of two appends
-of the same records one finds them committed. A writer that dies before its commit leaves files that no commit names, and VACUUM
-removes them.
+holds. A commit is a file of the log which only one writer can make, as the version behind the one that it has seen: of two
+appends of the same records one finds them committed. A writer that dies before its commit leaves files that no commit names, and
+VACUUM removes them.
 """
 
 from __future__ import annotations
