@@ -130,14 +130,19 @@ def _write_events(spec: BronzeSpec, missing: MissingRanges, events: DataFrame, g
 
 def write_events_in_task(path: str, identity: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In a task: files of the rows of one partition, each as large as one that the client writes."""
-    held: list[pa.RecordBatch] = []
+    for rows in _in_pieces(batches):
+        yield _row(write_part(path, identity, rows).to_json(), None)
+
+
+def _in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    piece: list[pa.RecordBatch] = []
     for batch in batches:
-        held.append(batch)
-        if sum(b.num_rows for b in held) >= MOST_HERE or sum(b.nbytes for b in held) >= MOST_BYTES_HERE:
-            yield _row(write_part(path, identity, pa.Table.from_batches(held)).to_json(), None)
-            held = []
-    if held:
-        yield _row(write_part(path, identity, pa.Table.from_batches(held)).to_json(), None)
+        piece.append(batch)
+        if sum(b.num_rows for b in piece) >= MOST_HERE or sum(b.nbytes for b in piece) >= MOST_BYTES_HERE:
+            yield pa.Table.from_batches(piece)
+            piece = []
+    if piece:
+        yield pa.Table.from_batches(piece)
 
 
 def can_append_by_tasks(spec: BronzeSpec) -> bool:

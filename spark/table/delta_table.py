@@ -317,8 +317,8 @@ class DeltaTable:
         # delta-rs reads those in parts.
         table = open_delta(self.path, version=version)
         metadata = table.metadata()
-        told = {"id": metadata.id, "schemaString": table.schema().to_json(), "configuration": metadata.configuration}
-        return _Head(version, _mark_of(folder, version), told)
+        facts = {"id": metadata.id, "schemaString": table.schema().to_json(), "configuration": metadata.configuration}
+        return _Head(version, _mark_of(folder, version), facts)
 
     def properties(self) -> Mapping[str, str]:
         """The table's properties by name; raises as `metadata`."""
@@ -542,8 +542,9 @@ def _metadata(schema: pa.Schema, properties: Mapping[str, str], now: int) -> dic
 
 
 def _moment(entry: Mapping[str, Any], times: Mapping[str, float]) -> datetime:
-    told = entry["timestamp"]
-    return datetime.fromtimestamp(times[commit_name(entry["version"])] if told is None else told / 1000, timezone.utc)
+    if (milliseconds := entry["timestamp"]) is None:
+        return datetime.fromtimestamp(times[commit_name(entry["version"])], timezone.utc)
+    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
 
 
 def _is_one_file(checkpoint: Mapping[str, Any]) -> bool:

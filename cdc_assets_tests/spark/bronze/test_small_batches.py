@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
@@ -17,6 +18,8 @@ from cdc_assets.clients.delta_log import bronze_committed
 from cdc_assets_tests.support.lake.lake import rows
 from cdc_assets_tests.support.lake.topics import Broker
 from spark.bronze import append_job, part_files
+from spark.bronze.narrow_columns import narrow
+from spark.bronze.range_reader import SCHEMA
 from spark.record_formats import ANCHOR_HEADER
 from spark.specs import BronzeSpec, JobResult, TopicRange
 from spark.table.commit_metadata import parse
@@ -226,16 +229,25 @@ def test_a_batch_that_is_too_large_for_a_task(kafka: str, tmp_path: Path, monkey
         append_job.append_ranges(BronzeSpec(str(tmp_path / "bronze"), kafka, (asked,), "large"))
 
 
-def test_rows_of_a_temporary_connector_are_sparks() -> None:
-    import pyarrow as pa
-
-    from spark.bronze.narrow_columns import narrow
-    from spark.bronze.range_reader import SCHEMA
-    from spark.errors import LeftToSparkError
-
-    row = {"topic": "t", "partition": 0, "offset": 0, "value": b"{}", "headers": [{"key": ANCHOR_HEADER, "value": b"5"}]}
-    with pytest.raises(LeftToSparkError, match="temporary connector"):
-        narrow(pa.Table.from_pylist([row], schema=SCHEMA), "postgresql")
+def test_rows_of_a_temporary_connector_stand_at_their_anchor() -> None:
+    """The header tells it, the first of two; a change's own, and one that is no number, count for nothing."""
+    source = {"lsn": 9, "sequence": '[null,"9"]'}
+    headers = [[], ["5"], ["5", "6"], ["x"], ["5"], None]
+    values = [{"op": op, "source": source} for op in "rrrr"] + [{"op": "c", "source": {**source, "sequence": '["7","9"]'}}]
+    records = [
+        {
+            **{"topic": "t", "partition": 0, "offset": number},
+            "value": json.dumps(values[number]).encode() if number < len(values) else None,
+            "headers": None if own is None else [{"key": ANCHOR_HEADER, "value": text.encode()} for text in own],
+        }
+        for number, own in enumerate(headers)
+    ]
+    told = narrow(pa.Table.from_pylist(records, schema=SCHEMA), "postgresql")
+    assert [place and place[:18] for place in told["place"].to_pylist()] == [
+        *(f"{anchor:016x}.{kind}" for anchor, kind in [(9, 0), (5, 0), (5, 0), (9, 0), (7, 1)]),
+        None,
+    ]
+    assert told["initial"].to_pylist() == [9, None, None, 9, None, None]
 
 
 def test_what_is_gone_from_kafka_is_named(session: SparkSession, kafka: str, tmp_path: Path) -> None:
