@@ -5,8 +5,9 @@ Who reads and decodes a record depends on its form; how its rows are written and
     plain events        tasks read Kafka and decode by Arrow: one task does it all, or several write a part each and one commits
     all others          Spark reads Kafka and decodes; the client writes what is small, tasks the rest; the client commits
 
-Plain are records whose envelope alone tells all (spark.bronze.narrow_columns). A batch in which one is not, ranges that Kafka
-does not hand out, and executors without our Python are Spark's to read, with nothing committed before. Nothing is committed where
+Plain are records whose envelope alone tells all (spark.bronze.narrow_columns). A batch in which one is not, and ranges
+that Kafka does not hand out, are Spark's to read, with nothing committed before. Where executors have no Python, the client does
+what tasks do. Nothing is committed where
 records are gone from Kafka (JobRefusedError), a range does not continue what is committed (JobRefusedError) or the topic is
 another one (JobRefusedError).
 """
@@ -39,6 +40,9 @@ from spark.table.write_lease import lend_to_spark
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
+Task = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+RunTasks = Callable[[int, Task], "Sequence[Row]"]
+"""Runs so many tasks, in each of which a function answers a batch with a number: in Spark, or here."""
 ReadRecords = Callable[[Sequence[TopicRange]], DataFrame]
 ReadRanges = Callable[[BronzeSpec, Sequence[TopicRange]], list[pa.Table]]
 """spark.bronze.range_reader.read_ranges, or another way to the same records."""
@@ -160,14 +164,13 @@ class SmallBatchOutcome:
 
 
 def append_by_tasks(session: SparkSession, spec: BronzeSpec) -> SmallBatchOutcome:
-    """By tasks, or not at all."""
-    if lack := small_work_lack(session):
-        return SmallBatchOutcome(None, f"Spark's executors cannot do it in Python: {lack}")
+    """By tasks, or not at all. Where executors have no Python, the client does what tasks do, one after the other."""
+    run: RunTasks = _run_here if small_work_lack(session) else partial(_run_tasks, session)
     parts = count_parts(session, spec)
     try:
         if parts > 1:
-            return _append_in_parts(session, spec, parts)
-        return _outcome_of(_run_tasks(session, 1, partial(append_in_task, spec.to_json())))
+            return _append_in_parts(run, spec, parts)
+        return _outcome_of(run(1, partial(append_in_task, spec.to_json())))
     except SPARK_FAILURES as error:
         if is_closed_session(error):
             raise
@@ -184,25 +187,32 @@ def count_parts(session: SparkSession, spec: BronzeSpec) -> int:
     return max(-(-offsets // MOST_OFFSETS_A_PART), min(int(session.conf.get("spark.sql.shuffle.partitions") or 1), most))
 
 
-def _append_in_parts(session: SparkSession, spec: BronzeSpec, parts: int) -> SmallBatchOutcome:
+def _append_in_parts(run: RunTasks, spec: BronzeSpec, parts: int) -> SmallBatchOutcome:
     """A job in which each task writes a part, and one in which a task commits them, or takes them away again."""
     started = time.monotonic()
-    rows = _run_tasks(session, parts, partial(write_part_in_task, spec.to_json(), parts))
+    rows = run(parts, partial(write_part_in_task, spec.to_json(), parts))
     written = [row.result for row in rows if row.result]
     if left := next((row.left for row in rows if row.left), ""):
-        _run_tasks(session, 1, partial(discard_in_task, spec.to_json(), written))
+        run(1, partial(discard_in_task, spec.to_json(), written))
         return SmallBatchOutcome(None, left)
-    outcome = _outcome_of(_run_tasks(session, 1, partial(commit_in_task, spec.to_json(), written)))
+    outcome = _outcome_of(run(1, partial(commit_in_task, spec.to_json(), written)))
     if outcome.result is None:
         return outcome
     return SmallBatchOutcome(replace(outcome.result, seconds=round(time.monotonic() - started, 3)))
 
 
-def _run_tasks(session: SparkSession, tasks: int, task: Callable[..., Iterator[pa.RecordBatch]]) -> list[Row]:
+def _run_tasks(session: SparkSession, tasks: int, task: Task) -> Sequence[Row]:
     return session.range(0, tasks, 1, tasks).mapInArrow(task, _SCHEMA).collect()
 
 
-def _outcome_of(rows: list[Row]) -> SmallBatchOutcome:
+def _run_here(tasks: int, task: Task) -> Sequence[Row]:
+    from pyspark.sql import Row
+
+    numbers = (pa.RecordBatch.from_pydict({"id": [number]}) for number in range(tasks))
+    return [Row(**row) for answer in task(numbers) for row in answer.to_pylist()]
+
+
+def _outcome_of(rows: Sequence[Row]) -> SmallBatchOutcome:
     [row] = rows
     return SmallBatchOutcome(JobResult.from_json(row.result) if row.result else None, row.left or "")
 
@@ -239,14 +249,14 @@ def _write_ranges(spec: BronzeSpec, missing: MissingRanges, todo: Sequence[Topic
     return write_part(spec.path, missing.identity, records, groups)
 
 
-def append_in_task(spec: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def append_in_task(spec: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In a task: the append."""
 
     for _ in batches:
         yield _answer(partial(append_ranges, BronzeSpec.from_json(spec)))
 
 
-def write_part_in_task(spec: str, parts: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def write_part_in_task(spec: str, parts: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In a task: the parts whose numbers the batches hold."""
 
     for batch in batches:
@@ -254,7 +264,7 @@ def write_part_in_task(spec: str, parts: int, batches: Iterator[pa.RecordBatch])
             yield _answer(partial(write_ranges, BronzeSpec.from_json(spec), number, parts))
 
 
-def commit_in_task(spec: str, written: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def commit_in_task(spec: str, written: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In a task: the commit of what tasks have written."""
 
     bronze_spec, parts = BronzeSpec.from_json(spec), [BatchPart.from_json(text) for text in written]
@@ -262,7 +272,7 @@ def commit_in_task(spec: str, written: Sequence[str], batches: Iterator[pa.Recor
         yield _answer(partial(commit_parts, bronze_spec, parts, started=time.monotonic()))
 
 
-def discard_in_task(spec: str, written: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def discard_in_task(spec: str, written: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In a task: the files of parts go that nobody will commit."""
 
     bronze_spec, parts = BronzeSpec.from_json(spec), [BatchPart.from_json(text) for text in written]

@@ -42,7 +42,6 @@ def narrow(records: pa.Table, connector: str) -> pa.Table:
     parsed = parse_objects(records["value"].drop_null(), schema)
     envelope = {name: parsed[name].combine_chunks() for name in schema.names}
     source = dict(zip([f.name for f in envelope["source"].type], envelope["source"].flatten(), strict=True))
-    leave_any(pc.invert(pc.is_in(envelope["op"], value_set=pa.array(KNOWN_OPS))), "a record without an op that is known")
     own = keep_rows(records, events)
     columns = {"op": envelope["op"], **place_of(source, envelope["op"], own)}
     columns["source_ts"] = pc.coalesce(source["ts_us"], pc.multiply(source["ts_ms"], 1000)).cast(pa.timestamp("us", "UTC"))
@@ -62,9 +61,9 @@ def _log_place(source: Mapping[str, pa.Array], op: pa.Array, records: pa.Table) 
     is_row = pc.equal(op, "r")
     if (anchors := _read_anchors(records)) is not None:
         commit = pc.coalesce(pc.if_else(is_row, anchors, None), commit)
-    leave_any(pc.and_(pc.is_null(commit), pc.invert(is_row)), "a change without the commit before it")
+    is_open = pc.and_(pc.and_(pc.is_null(commit), pc.invert(is_row)), pc.is_valid(lsn))
+    leave_any(is_open, "a change without the commit before it")
     anchor = pc.coalesce(commit, lsn)
-    leave_any(pc.is_null(lsn), "a record without a place in the log")
     hexadecimal = [_hexadecimal(values, NUMBER_WIDTH) for values in (anchor, lsn)]
     position = pc.binary_join_element_wise(hexadecimal[0], _kind(op), hexadecimal[1], ".")
     initial = pc.if_else(pc.and_(is_row, pc.is_null(commit)), lsn, None)
@@ -98,9 +97,7 @@ def _binlog_place(source: Mapping[str, pa.Array], op: pa.Array, records: pa.Tabl
         _kind(op),
         _hexadecimal(row, ROW_WIDTH),
     )
-    position = pc.binary_join_element_wise(*parts, ".")
-    leave_any(pc.is_null(position), "a record without a place in the binlog")
-    return {"place": position, "initial": pa.nulls(len(op), LONG), "tx_id": source["gtid"]}
+    return {"place": pc.binary_join_element_wise(*parts, "."), "initial": pa.nulls(len(op), LONG), "tx_id": source["gtid"]}
 
 
 def _number(texts: pa.Array, pattern: str) -> pa.Array:
@@ -113,7 +110,7 @@ def _hexadecimal(numbers: pa.Array, width: int) -> pa.Array:
 
 
 def _kind(op: pa.Array) -> pa.Array:
-    return pc.if_else(pc.equal(op, "r"), SNAPSHOT, STREAMED)
+    return pc.if_else(pc.equal(op, "r").fill_null(False), SNAPSHOT, STREAMED)
 
 
 PlaceColumns = Callable[[Mapping[str, pa.Array], pa.Array, pa.Table], dict[str, pa.Array]]

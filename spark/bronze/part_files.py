@@ -26,7 +26,7 @@ from spark.bronze import batch_records
 from spark.bronze.batch_records import Group, Last
 from spark.errors import LeftToSparkError, TableStopError, quantity
 from spark.events.arrow_records import BRONZE_ARROW, sort_rows
-from spark.events.envelope import TOMBSTONE
+from spark.events.envelope import TOMBSTONE, UNKNOWN
 from spark.events.kafka_source import remaining
 from spark.specs import BRONZE_NAMES, BronzeSpec, JobResult, TopicRange
 from spark.table.commit_metadata import Committed, bronze_metadata, fold
@@ -50,19 +50,22 @@ _BY = ("topic", "partition", "kind", "initial")
 
 
 def count_groups(records: pa.Table) -> list[Group]:
-    """The groups of a batch whose records have their `position`, those of a partition in their order."""
-    kinds = records.append_column("kind", pc.coalesce(records["op"], pa.scalar(TOMBSTONE)))
-    micros = kinds["timestamp"].cast(pa.int64())
-    kinds = kinds.set_column(kinds.schema.get_field_index("timestamp"), "timestamp", micros)
+    """The groups of a batch whose records have their `position`, or none; those of a partition stand in their order."""
+    kinds = pc.if_else(pc.is_null(records["value"]), TOMBSTONE, pc.coalesce(records["op"], pa.scalar(UNKNOWN)))
+    records = records.append_column("kind", kinds)
+    # An event without a place in its source's log is not where a partition has come to.
+    records = records.append_column("placed", pc.if_else(pc.is_valid(records["position"]), records["offset"], None))
+    micros = records["timestamp"].cast(pa.int64())
+    records = records.set_column(records.schema.get_field_index("timestamp"), "timestamp", micros)
     figures = [
         ("offset", "count"),
         ("offset", "min"),
         ("timestamp", "min"),
         ("position", "max"),
-        ("offset", "max"),
+        ("placed", "max"),
         ("position", "last"),
     ]
-    rows = kinds.group_by(list(_BY), use_threads=False).aggregate(figures).to_pylist()
+    rows = records.group_by(list(_BY), use_threads=False).aggregate(figures).to_pylist()
     return [
         Group(
             **{name: row[name] for name in _BY},
@@ -70,7 +73,7 @@ def count_groups(records: pa.Table) -> list[Group]:
             first_offset=row["offset_min"],
             min_timestamp=row["timestamp_min"],
             highest=row["position_max"],
-            last=None if row["position_last"] is None else Last(row["offset_max"], row["position_last"]),
+            last=None if row["position_last"] is None else Last(row["placed_max"], row["position_last"]),
         )
         for row in rows
     ]

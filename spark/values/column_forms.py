@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as sf
@@ -207,6 +208,7 @@ _BY_TYPE: dict[str, Form | Incomparable] = {
 }
 
 
+@cache
 def form(column: Column) -> Form | Incomparable:
     """How values of the column are written for a comparison; or why they cannot be."""
     return _OF_DIALECT.get(column.dialect, _postgresql_form)(column)

@@ -5,6 +5,8 @@ A column whose type has no exact form is refused by name, with the way out (JobR
 
 from __future__ import annotations
 
+from functools import cache
+
 from spark.errors import JobRefusedError
 from spark.specs import Column
 from spark.values import postgresql_numbers, postgresql_times, postgresql_types
@@ -49,6 +51,7 @@ _PARSERS = {"mariadb": mariadb_type}
 _RULES = {"mariadb": MARIADB}
 
 
+@cache
 def lake_type(column: Column) -> LakeType:
     """The lake type of a source column.
 

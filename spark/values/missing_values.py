@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 from spark.specs import Column
 from spark.values.postgresql_numbers import SPECIAL
@@ -31,6 +32,7 @@ _GREGORIAN = dt.datetime(1582, 10, 25)
 _ELEMENT = re.compile(r'(?:"((?:[^"\\]|\\.)*)"|([^",{}]+))(,|$)', re.DOTALL)
 
 
+@cache
 def missing_leaf(column: Column) -> str | None:
     """The leaf of a column's `missing` text; None where it has none, or none that can be written down here."""
     source, text = SourceType.parse(column.source_type, column.kind), column.missing
