@@ -180,13 +180,14 @@ class DeltaTable:
             EndpointError: the lake's object store does not answer.
         """
         folder = open_folder(self.path)
-        while names := newest_names(folder, limit, up_to)[:limit]:
+        for _ in range(_TRIES):
+            names = newest_names(folder, limit, up_to)[:limit]
             commits = folder.map(lambda name: read_commit(folder, name), names)
             # The oldest may be cleaned up while they are read.
             there = [commit for commit in commits[: commits.index(None) if None in commits else None] if commit is not None]
-            if there:
+            if there or not names:
                 return there
-        return []
+        raise FileNotFoundError(f"{self.path}: {commit_file(int(names[0][:20]))} is listed, and is not there; run it again")
 
     def history(self, limit: int | None) -> list[Commit]:
         """The same without the metadata of those that a RESTORE undid."""
