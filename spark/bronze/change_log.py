@@ -28,7 +28,6 @@ from spark.events.record_readers import connector, envelope
 from spark.specs import SilverSpec
 from spark.table.commit_metadata import Committed, Folded, fold
 from spark.table.delta_table import table_of
-from spark.table.log_reader import commit_file
 from spark.table.needed_versions import KIND, Floor, floors_of
 from spark.table.spark_plans import any_of
 from spark.table.table_folder import LakeFolder, open_folder
@@ -245,7 +244,7 @@ class BronzeTail:
     """
 
     def __init__(self, path: str, tables: Sequence[str], *, after: int, version: int) -> None:
-        self._folder, self._tables, self._after, self._version = open_folder(path), tables, after, version
+        self._path, self._tables, self._after, self._version = path, tables, after, version
 
     def of_table(self, table: str) -> pa.Table:
         """The table's records, in COLUMNS.
@@ -259,20 +258,15 @@ class BronzeTail:
     def _records(self) -> pa.Table:
         if self._version - self._after > MOST_VERSIONS:
             raise LeftToSparkError(f"{quantity(self._version - self._after, 'version')} of bronze to be read")
-        names = [commit_file(version) for version in range(self._after + 1, self._version + 1)]
-        files = [file for added in self._folder.map(self._files_of, names) for file in added]
-        return _read_files(self._folder, files, self._tables)
-
-    def _files_of(self, commit: str) -> list[str]:
         try:
-            actions: list[dict[str, Any]] = [json.loads(line) for line in self._folder.lines(commit)]
+            commits = table_of(self._path).changes(self._after, self._version)
         except OSError as error:
-            raise LeftToSparkError(f"bronze's log has no {commit} here: {error}") from error
-        if _is_maintenance(actions):
-            return []  # what went was folded long ago, and what such a commit adds was there before
-        if any("remove" in action and action["remove"].get("dataChange", True) for action in actions):
-            raise LeftToSparkError(f"rows were taken out of bronze by {commit}")
-        return [unquote(a["add"]["path"]) for a in actions if "add" in a and a["add"].get("dataChange", True)]
+            raise LeftToSparkError(f"bronze's log does not reach back to version {self._after + 1}: {error}") from error
+        # Of maintenance: what went was folded long ago, and what such a commit adds was there before.
+        actions = [action for commit in commits if not _is_maintenance(commit) for action in commit]
+        leave_first({"rows were taken out of bronze": any(a["remove"].get("dataChange", True) for a in actions if "remove" in a)})
+        files = [unquote(a["add"]["path"]) for a in actions if "add" in a and a["add"].get("dataChange", True)]
+        return _read_files(open_folder(self._path), files, self._tables)
 
 
 def read_all_records(path: str, table: str, version: int) -> pa.Table:

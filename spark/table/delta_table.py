@@ -246,11 +246,7 @@ class DeltaTable:
         return self.fold(newest, up_to=up_to)
 
     def refuse_foreign(self) -> None:
-        """Nothing is written into, or over, a table that is somebody else's.
-
-        Raises:
-            TableStopError: always.
-        """
+        """Raise TableStopError: nothing is written into, or over, a table that is somebody else's."""
         raise TableStopError(
             f"{self.path} is a Delta table without a commit of ours: it is left as it is; move it, or take another CDC_LAKE "
             "or source name"
@@ -294,7 +290,7 @@ class DeltaTable:
             OSError: the log is not here, does not begin here, or was cleaned up meanwhile.
         """
         folder, head = open_folder(self.path), self._head
-        if head is None or not head.mark or head.mark != _mark_of(folder, head.version):
+        if head is None or not head.mark or head.mark != self.mark(head.version):
             head = self._at_checkpoint(folder)
         for name in names_after(folder, head.version):
             content = folder.read(f"{LOG}/{name}")
@@ -314,12 +310,12 @@ class DeltaTable:
         version = int(checkpoint["version"])
         if _is_one_file(checkpoint):
             [action] = read_checkpoint(folder, version, ("metaData",))
-            return _Head(version, _mark_of(folder, version), action["metaData"])
+            return _Head(version, self.mark(version), action["metaData"])
         # delta-rs reads those in parts.
         table = open_delta(self.path, version=version)
         metadata = table.metadata()
         facts = {"id": metadata.id, "schemaString": table.schema().to_json(), "configuration": metadata.configuration}
-        return _Head(version, _mark_of(folder, version), facts)
+        return _Head(version, self.mark(version), facts)
 
     def properties(self) -> Mapping[str, str]:
         """The table's properties by name; raises as `metadata`."""
@@ -366,13 +362,22 @@ class DeltaTable:
                 table.apply(json.loads(line))
             table.version += 1
 
-    def actions(self, version: int) -> list[dict[str, Any]]:
-        """The actions of one commit.
+    def changes(self, after: int, up_to: int) -> list[list[dict[str, Any]]]:
+        """The actions of each commit above `after`, up to and with `up_to`.
 
         Raises:
-            FileNotFoundError: it is not there.
+            FileNotFoundError: one of them is not there.
         """
-        return [json.loads(line) for line in open_folder(self.path).lines(commit_file(version))]
+        folder, names = open_folder(self.path), [commit_file(version) for version in range(after + 1, up_to + 1)]
+        return folder.map(lambda name: [json.loads(line) for line in folder.lines(name)], names)
+
+    def mark(self, version: int) -> str:
+        """What tells a version from the one of that number of a table made again; empty where its commit is gone: a checkpoint
+        may outlive its own."""
+        try:
+            return _mark(open_folder(self.path).read(commit_file(version)))
+        except FileNotFoundError:
+            return ""
 
     def last_row_change(self, known: ChangeCommit | None = None) -> ChangeCommit | None:
         """The last commit that changed rows; None where there is no table.
@@ -399,10 +404,8 @@ class DeltaTable:
         return top
 
     def commit(self, base: int, actions: Sequence[dict[str, Any]]) -> int:
-        """Put the actions as the version behind `base`, and make its checkpoint where the table's property wants one.
-
-        Returns:
-            The version.
+        """Put the actions as the version behind `base`, which is the answer, and make its checkpoint where the table's property
+        wants one.
 
         Raises:
             LeftToSparkError: somebody else has committed it meanwhile.
@@ -588,13 +591,5 @@ def _change_commit(folder: LakeFolder, version: int) -> tuple[ChangeCommit, bool
     return ChangeCommit(version, int(info.get("timestamp") or 0)), writes and not is_empty_merge
 
 
-def _mark_of(folder: LakeFolder, version: int) -> str:
-    """Empty where the commit is gone: a checkpoint may outlive its own."""
-    try:
-        return _mark(folder.read(commit_file(version)))
-    except FileNotFoundError:
-        return ""
-
-
 def _mark(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+    return hashlib.sha256(content).hexdigest()[:16]

@@ -9,7 +9,6 @@ a pane and `is_final` say so.
 
 from __future__ import annotations
 
-import hashlib
 import time
 import uuid
 from functools import reduce
@@ -24,10 +23,8 @@ from spark.errors import JobRefusedError
 from spark.specs import DELETED, JobResult
 from spark.table.delta_table import Commit, table_of
 from spark.table.identifiers import quote
-from spark.table.log_reader import commit_file
 from spark.table.spark_failures import SPARK_FAILURES, is_closed_session, is_lost_work, run_again
 from spark.table.spark_session import compute_once
-from spark.table.table_folder import open_folder
 from spark.table.write_lease import lend_to_spark
 from spark.upkeep.declared_windows import END, FINAL, START, Measure, WindowedSpec
 from spark.upkeep.window_results import KeptResults, begin_result_tables, state_of_results, write_changes
@@ -129,23 +126,14 @@ def file_changes(spec: WindowedSpec, after: int, upto: int) -> list[str] | None:
         return None
     names = set[str]()
     try:
-        for version in range(after + 1, upto + 1):
-            for action in table_of(spec.silver_path).actions(version):
+        for actions in table_of(spec.silver_path).changes(after, upto):
+            for action in actions:
                 for file in (action.get("add"), action.get("remove")):
                     if file is not None:
                         names.add(unquote(file["path"]).rpartition("/")[2])
     except FileNotFoundError:
         return None
     return sorted(names) if len(names) <= MOST_FILES else None
-
-
-def version_mark(spec: WindowedSpec, version: int) -> str:
-    """What tells a version from the one of that number of a table made again; empty where its commit is not to be read."""
-    try:
-        content = open_folder(spec.silver_path).read(commit_file(version))
-    except FileNotFoundError:
-        return ""
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def window_changes(session: SparkSession, spec: WindowedSpec, files: list[str], *, after: int, upto: int) -> DataFrame:
@@ -190,7 +178,7 @@ def _run(session: SparkSession, spec: WindowedSpec) -> JobResult:
     if not newest:
         return _result(spec, before, None, {}, started)
     upto = newest[0].version if spec.silver_limit is None else min(spec.silver_limit, newest[0].version)
-    mark = version_mark(spec, upto)
+    mark = table_of(spec.silver_path).mark(upto)
     if before is not None and (before.silver_version, before.mark, before.digest) == (upto, mark, spec.digest):
         return _result(spec, before, None, {}, started)
     rows = silver_rows(session, spec, upto)
@@ -245,7 +233,7 @@ def _go_on(
 
 def _windows_to_compute(session: SparkSession, spec: WindowedSpec, before: KeptResults, now: KeptResults) -> DataFrame | None:
     """Keys and starts of windows with other rows; None where nothing tells which, so that all are computed again."""
-    if not before.mark or version_mark(spec, before.silver_version) != before.mark:
+    if not before.mark or table_of(spec.silver_path).mark(before.silver_version) != before.mark:
         return None
     files = file_changes(spec, before.silver_version, now.silver_version)
     if files is None:

@@ -26,7 +26,7 @@ _KIND = "windowed"
 
 @dataclass(frozen=True)
 class KeptResults:
-    """What a commit of results says: the version of silver that they are of, and its `mark` (window_refinement.version_mark).
+    """What a commit of results says: the version of silver that they are of, and its `mark` (DeltaTable.mark).
 
     watermark: microseconds since 1970, None where no row has an event time. digest: of the declaration.
     """
