@@ -2,8 +2,9 @@
 
 Who reads and decodes a record depends on its form; how its rows are written and committed does not (spark.bronze.part_files).
 
-    plain events        tasks read Kafka and decode by Arrow: one task does it all, or several write a part each and one commits
-    all others          Spark reads Kafka and decodes; the client writes what is small, tasks the rest; the client commits
+    plain events        tasks read Kafka, decode by Arrow, and write a part each ─┐
+    all others          Spark reads Kafka and decodes; the client writes what    ─┴▶ the client commits
+                        is small, tasks write the rest
 
 Plain are records whose envelope alone tells all (spark.bronze.narrow_columns). A batch in which one is not, and ranges
 that Kafka does not hand out, are Spark's to read, with nothing committed before. Where executors have no Python, the client does
@@ -15,10 +16,9 @@ another one (JobRefusedError).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +28,7 @@ from spark.bronze import batch_records, part_files, range_reader
 from spark.bronze.batch_records import Group
 from spark.bronze.narrow_columns import CONNECTORS, ENVELOPE, decode_records
 from spark.bronze.part_files import BatchPart, MissingRanges, append_result, commit_parts, find_missing_ranges, write_part
-from spark.errors import CommitLeftOutError, LeftToSparkError
+from spark.errors import CommitLeftOutError, LeftToSparkError, SparkJobError
 from spark.events import kafka_source as kafka_ranges
 from spark.specs import BRONZE_COLUMNS, BronzeSpec, JobResult, TopicRange
 from spark.table import spark_plans
@@ -37,12 +37,7 @@ from spark.table.server_facts import small_work_lack
 from spark.table.spark_failures import SPARK_FAILURES, error_text, is_closed_session, run_again
 from spark.table.write_lease import lend_to_spark
 
-if TYPE_CHECKING:
-    from pyspark.sql import Row
-
 Task = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
-RunTasks = Callable[[int, Task], "Sequence[Row]"]
-"""Runs so many tasks, in each of which a function answers a batch with a number: in Spark, or here."""
 ReadRecords = Callable[[Sequence[TopicRange]], DataFrame]
 ReadRanges = Callable[[BronzeSpec, Sequence[TopicRange]], list[pa.Table]]
 """spark.bronze.range_reader.read_ranges, or another way to the same records."""
@@ -164,13 +159,21 @@ class SmallBatchOutcome:
 
 
 def append_by_tasks(session: SparkSession, spec: BronzeSpec) -> SmallBatchOutcome:
-    """By tasks, or not at all. Where executors have no Python, the client does what tasks do, one after the other."""
-    run: RunTasks = _run_here if small_work_lack(session) else partial(_run_tasks, session)
-    parts = count_parts(session, spec)
+    """Files by tasks, and their commit by the client; or nothing at all, and why.
+
+    Where executors have no Python, the client does what tasks do, one after the other.
+    """
+    started, parts = time.monotonic(), count_parts(session, spec)
+    run = _run_here if small_work_lack(session) else partial(_run_tasks, session)
     try:
-        if parts > 1:
-            return _append_in_parts(run, spec, parts)
-        return _outcome_of(run(1, partial(append_in_task, spec.to_json())))
+        rows = run(parts, partial(write_part_in_task, spec.to_json(), parts))
+        written = [BatchPart.from_json(row["result"]) for row in rows if row["result"]]
+        if left := next((row["left"] for row in rows if row["left"]), ""):
+            part_files.discard_parts(spec, written)
+            return SmallBatchOutcome(None, left)
+        return SmallBatchOutcome(commit_parts(spec, written, started=started))
+    except SparkJobError as error:
+        return SmallBatchOutcome(None, f"{type(error).__name__}: {str(error)[:500]}")
     except SPARK_FAILURES as error:
         if is_closed_session(error):
             raise
@@ -187,50 +190,16 @@ def count_parts(session: SparkSession, spec: BronzeSpec) -> int:
     return max(-(-offsets // MOST_OFFSETS_A_PART), min(int(session.conf.get("spark.sql.shuffle.partitions") or 1), most))
 
 
-def _append_in_parts(run: RunTasks, spec: BronzeSpec, parts: int) -> SmallBatchOutcome:
-    """A job in which each task writes a part, and one in which a task commits them, or takes them away again."""
-    started = time.monotonic()
-    rows = run(parts, partial(write_part_in_task, spec.to_json(), parts))
-    written = [row.result for row in rows if row.result]
-    if left := next((row.left for row in rows if row.left), ""):
-        run(1, partial(discard_in_task, spec.to_json(), written))
-        return SmallBatchOutcome(None, left)
-    outcome = _outcome_of(run(1, partial(commit_in_task, spec.to_json(), written)))
-    if outcome.result is None:
-        return outcome
-    return SmallBatchOutcome(replace(outcome.result, seconds=round(time.monotonic() - started, 3)))
+def _run_tasks(session: SparkSession, tasks: int, task: Task) -> Sequence[Mapping[str, str | None]]:
+    return [row.asDict() for row in session.range(0, tasks, 1, tasks).mapInArrow(task, _SCHEMA).collect()]
 
 
-def _run_tasks(session: SparkSession, tasks: int, task: Task) -> Sequence[Row]:
-    return session.range(0, tasks, 1, tasks).mapInArrow(task, _SCHEMA).collect()
-
-
-def _run_here(tasks: int, task: Task) -> Sequence[Row]:
-    from pyspark.sql import Row
-
+def _run_here(tasks: int, task: Task) -> Sequence[Mapping[str, str | None]]:
     numbers = (pa.RecordBatch.from_pydict({"id": [number]}) for number in range(tasks))
-    return [Row(**row) for answer in task(numbers) for row in answer.to_pylist()]
+    return [row for answer in task(numbers) for row in answer.to_pylist()]
 
 
-def _outcome_of(rows: Sequence[Row]) -> SmallBatchOutcome:
-    [row] = rows
-    return SmallBatchOutcome(JobResult.from_json(row.result) if row.result else None, row.left or "")
-
-
-def append_ranges(spec: BronzeSpec, read_ranges: ReadRanges = range_reader.read_ranges) -> JobResult:
-    """Append plain events that are not committed yet, as one task does it.
-
-    Raises:
-        LeftToSparkError: Spark has to look at it; nothing is committed.
-        JobRefusedError: as find_missing_ranges.
-    """
-    started, missing = time.monotonic(), find_missing_ranges(spec)
-    if not missing.todo:
-        return append_result(None, {}, [], started)
-    return commit_parts(spec, [_write_ranges(spec, missing, missing.todo, read_ranges)], started=started)
-
-
-def write_ranges(spec: BronzeSpec, number: int, parts: int) -> BatchPart:
+def write_ranges(spec: BronzeSpec, number: int, parts: int, read_ranges: ReadRanges = range_reader.read_ranges) -> BatchPart:
     """Part `number` of `parts` of what is not committed yet: a file that no commit names. Others may append meanwhile.
 
     Raises:
@@ -239,21 +208,10 @@ def write_ranges(spec: BronzeSpec, number: int, parts: int) -> BatchPart:
     """
     missing = find_missing_ranges(spec)
     own = part_files.divide_ranges(missing.todo, parts)[number : number + 1]
-    return _write_ranges(spec, missing, own[0] if own else (), range_reader.read_ranges)
-
-
-def _write_ranges(spec: BronzeSpec, missing: MissingRanges, todo: Sequence[TopicRange], read_ranges: ReadRanges) -> BatchPart:
-    filled = [topic for topic in todo if topic.has_offsets]
+    filled = [topic for topics in own for topic in topics if topic.has_offsets]
     records = decode_records(read_ranges(spec, filled), filled)
     groups = part_files.count_groups(records) if records.num_rows else ()
     return write_part(spec.path, missing.identity, records, groups)
-
-
-def append_in_task(spec: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a task: the append."""
-
-    for _ in batches:
-        yield _answer(partial(append_ranges, BronzeSpec.from_json(spec)))
 
 
 def write_part_in_task(spec: str, parts: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -261,31 +219,10 @@ def write_part_in_task(spec: str, parts: int, batches: Iterable[pa.RecordBatch])
 
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            yield _answer(partial(write_ranges, BronzeSpec.from_json(spec), number, parts))
-
-
-def commit_in_task(spec: str, written: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a task: the commit of what tasks have written."""
-
-    bronze_spec, parts = BronzeSpec.from_json(spec), [BatchPart.from_json(text) for text in written]
-    for _ in batches:
-        yield _answer(partial(commit_parts, bronze_spec, parts, started=time.monotonic()))
-
-
-def discard_in_task(spec: str, written: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a task: the files of parts go that nobody will commit."""
-
-    bronze_spec, parts = BronzeSpec.from_json(spec), [BatchPart.from_json(text) for text in written]
-    for _ in batches:
-        part_files.discard_parts(bronze_spec, parts)
-        yield _row("", "")
-
-
-def _answer(step: Callable[[], JobResult | BatchPart]) -> pa.RecordBatch:
-    try:
-        return _row(step().to_json(), None)
-    except Exception as error:  # noqa: BLE001 - Spark's own append does it, or says what is wrong
-        return _row(None, f"{type(error).__name__}: {str(error)[:500]}")
+            try:
+                yield _row(write_ranges(BronzeSpec.from_json(spec), number, parts).to_json(), None)
+            except Exception as error:  # noqa: BLE001 - Spark's own append does it, or says what is wrong
+                yield _row(None, f"{type(error).__name__}: {str(error)[:500]}")
 
 
 def _row(result: str | None, left: str | None) -> pa.RecordBatch:

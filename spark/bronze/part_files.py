@@ -2,8 +2,8 @@
 
     records with bronze's columns ─▶ write_part ─▶ BatchPart, a file that no commit names yet ─▶ commit_parts ─▶ a version
 
-The client does it, or tasks do: one of them all, or several a part each, and one commits what they have written. Who has read
-and decoded the records does not matter here. The counts are part of the commit, so that no reader ever has to guess what a commit
+The client writes the files, or tasks do, a part each; the client commits. Who has read and decoded the records does not matter
+here. The counts are part of the commit, so that no reader ever has to guess what a commit
 holds. A commit is a file of the log which only one writer can make, as the version behind the one that it has seen: of two
 appends of the same records one finds them committed. A writer that dies before its commit leaves files that no commit names, and
 VACUUM removes them.
@@ -190,7 +190,7 @@ def commit_parts(
     with lend(spec.path):
         missing = find_missing_ranges(spec)
         if not missing.todo:
-            # An executor that is lost has its task run again: then the files are committed. Others are left to VACUUM.
+            # Somebody else has appended them all, or this was asked for again. The files are left to VACUUM.
             return append_result(None, {}, [], started)
         if {batch_part.whole for batch_part in parts} - {missing.identity}:
             discard_parts(spec, parts)

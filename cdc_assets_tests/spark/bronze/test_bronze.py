@@ -23,7 +23,7 @@ from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.committed import committed
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.lake.topics import Broker
-from spark.bronze import small_append as bronze
+from spark.bronze import append_job as bronze
 from spark.errors import JobRefusedError
 from spark.specs import BronzeSpec, JobResult, TopicRange
 from spark.table.delta_table import DeltaTable

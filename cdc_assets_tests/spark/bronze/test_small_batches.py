@@ -15,7 +15,7 @@ import pytest
 from deltalake import DeltaTable
 
 from cdc_assets.clients.delta_log import bronze_committed
-from cdc_assets_tests.support.lake.lake import rows
+from cdc_assets_tests.support.lake.lake import append_here, rows
 from cdc_assets_tests.support.lake.topics import Broker
 from spark.bronze import append_job, part_files
 from spark.bronze.narrow_columns import narrow
@@ -247,7 +247,7 @@ def test_a_batch_that_is_too_large_for_a_task(kafka: str, tmp_path: Path, monkey
     monkeypatch.setattr(range_reader, "MOST_BYTES", 10)
     asked = TopicRange("t", topic, "id-1", 0, {0: (0, broker.last_stable(topic))})
     with pytest.raises(LeftToSparkError, match="more than 0 MiB"):
-        append_job.append_ranges(BronzeSpec(str(tmp_path / "bronze"), kafka, (asked,), "large"))
+        append_job.write_ranges(BronzeSpec(str(tmp_path / "bronze"), kafka, (asked,), "large"), 0, 1)
 
 
 def test_rows_of_a_temporary_connector_stand_at_their_anchor() -> None:
@@ -292,14 +292,14 @@ def test_ranges_without_records_are_a_commit(tmp_path: Path, span: tuple[int, in
     avro = TopicRange("a", "avro", "id-a", 1, {0: (0, 0)}, "debezium-avro", schema_registry="http://none")
     spec = BronzeSpec(str(tmp_path / "bronze"), "none:1", (TopicRange("t", "json", "id-t", 1, {0: span}), avro), "empty")
     assert append_job.can_append_by_tasks(spec)
-    done = append_job.append_ranges(spec, lambda _, topics: [])
+    done = append_here(spec, lambda _, topics: [])
     assert (done.version, done.rows_inserted) == (0, 0)
     committed = bronze_committed(spec.path)
     assert committed is not None
     assert {topic: state.positions for topic, state in committed.topics.items()} == {"json": {0: span[1]}, "avro": {0: 0}}
     assert rows(spec.path) == []
     later = replace(spec, topics=(replace(spec.topics[0], ranges={0: (span[1], 9)}),), operation_id="later")
-    assert append_job.append_ranges(later, lambda _, topics: []).version == 1
+    assert append_here(later, lambda _, topics: []).version == 1
 
 
 @pytest.mark.parametrize(("offsets", "parts"), [(49_999, 1), (60_000, 2), (500_000, 4), (5_000_000, 40)])

@@ -21,6 +21,7 @@ from spark.proof import ledger_job
 from spark.proof.ledger_contract import LedgerSpec, LedgerTable
 from spark.silver import fold_job as silver
 from spark.specs import BronzeSpec, RowCondition, SilverSpec, TopicRange
+from spark.table.delta_table import table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -170,7 +171,7 @@ def test_both_topics_are_counted_at_the_same_cut(session: SparkSession, kafka: s
         "compacted": "is compacted",
     }
     for name, why in reasons.items():
-        told = ledger_job.fold_history(session, str(tmp_path / name), ledger_job.fold_ledger).tables["t"]
+        told = table_of(str(tmp_path / name)).fold(ledger_job.fold_ledger).tables["t"]
         assert why in told.uncounted
         assert by_op(tmp_path, "bronze", name)["u"] == 2
     assert by_op(tmp_path, "topic")["u"] == 1

@@ -19,7 +19,7 @@ from spark.proof import ledger_job
 from spark.proof.ledger_folds import table_slice
 from spark.proof.ledger_job import count_slice
 from spark.silver.quarantine_redrive import Choice, drop, redrive
-from spark.table.delta_table import DeltaTable
+from spark.table.delta_table import DeltaTable, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,7 +94,7 @@ def test_killed_or_twice_at_once_counts_once(session: SparkSession, tmp_path: Pa
     lake.put("t", Record(4, '{"id": 2}', None))
     lake.append(lake.all_of("t"))
     lake.fold(spec)
-    stale = ledger_job.fold_history(session, ledger.path, ledger_job.fold_ledger)
+    stale = table_of(ledger.path).fold(ledger_job.fold_ledger)
     part = table_slice(session, ledger, ledger.tables[0], stale)
     assert part is not None
     news = count_slice(session, ledger, part, lambda: [])

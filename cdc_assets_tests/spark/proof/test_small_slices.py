@@ -21,6 +21,7 @@ from spark.proof.ledger_job import count_slice
 from spark.silver import fold_job as silver
 from spark.silver import small_tables
 from spark.specs import BronzeSpec, SilverSpec, TopicRange
+from spark.table.delta_table import table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,7 +127,7 @@ def test_they_are_counted_as_spark_counts_them(session: SparkSession, kafka: str
             by_op = Counter({op: sum(r[link] for r in own if r["op"] == op) for op in {r["op"] for r in own}})
             assert by_op == Counter(m.op for m in chain.made[name])
         assert {fate: sum(r[fate] for r in own) for fate in fates[name]} == dict(fates[name])
-    state, other = (ledger_job.fold_history(session, str(tmp_path / n), ledger_job.fold_ledger) for n in ("arrow", "spark"))
+    state, other = (table_of(str(tmp_path / n)).fold(ledger_job.fold_ledger) for n in ("arrow", "spark"))
     assert state.tables == other.tables
 
 
