@@ -28,7 +28,7 @@ def reconcile(bench: Measurement) -> Iterator[Figure]:
         BenchError: the stack is not the bench's own, whose bank would keep these rows; or silver is not equal.
     """
     from cdc_assets.clients.source_chain import Chain
-    from cdc_assets.proof.comparison_at_cut import compare
+    from cdc_assets.proof.comparison import compare_rows
 
     if not bench.stack.own:
         raise BenchError("reconcile grows the example bank to a million rows: measure it without --here")
@@ -39,7 +39,7 @@ def reconcile(bench: Measurement) -> Iterator[Figure]:
         for number in range(runs):
             await_rest(instance)
             bench.say(f"reconcile: run {number + 1} of {runs}")
-            found, took = measure_answer(partial(compare, Chain(bench.platform_of_stack, source), [table]), bench.stack.cpu)
+            found, took = measure_answer(partial(compare_rows, Chain(bench.platform_of_stack, source), [table]), bench.stack.cpu)
             result = found[_TABLE]
             if not result.equal or result.source_rows != held:
                 raise BenchError(f"{quantity(held, 'row')} had to be compared and equal: {result.sentence()}")

@@ -131,9 +131,9 @@ def reconcile_equal(bench: Measurement, source: Source, tables: Sequence[str]) -
     Raises:
         BenchError: one of them is not equal.
     """
-    from cdc_assets.proof.comparison_at_cut import compare
+    from cdc_assets.proof.comparison import compare_rows
 
-    found = compare(Chain(bench.platform_of_stack, source), [source.table(table) for table in tables])
+    found = compare_rows(Chain(bench.platform_of_stack, source), [source.table(table) for table in tables])
     if unequal := [result.sentence() for result in found.values() if not result.equal]:
         raise BenchError(f"{quantity(len(unequal), 'table')} of {len(tables)} were not equal, the first: {unequal[0]}")
 

@@ -72,7 +72,7 @@ def year(bench: Measurement) -> Iterator[Figure]:
 
 def _measure(bench: Measurement, loaded: Loaded, instance: dg.DagsterInstance) -> dict[str, list[Took]]:
     """Cycles, each with the look of the sensor that follows it, which has to read the logs again; then comparisons."""
-    from cdc_assets.proof.comparison_choice import compare_rows
+    from cdc_assets.proof.comparison import compare_rows
 
     found: dict[str, list[Took]] = {"cycle": [], "tick": [], "reconcile": []}
     look = sensor_look(bench, loaded.source, instance)

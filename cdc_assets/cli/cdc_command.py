@@ -117,9 +117,11 @@ def record_command(words: Sequence[str]) -> Iterator[None]:
 
 
 def _line(words: Sequence[str], code: int, seconds: float) -> dict[str, Any]:
+    from cdc_assets.registry import settings
+
     return {
         "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "user": _user(),
+        "user": settings.caller(),
         "host": socket.gethostname(),
         "command": shlex.join(("cdc", *_without_keys(words))),
         "exit": code,
@@ -134,18 +136,6 @@ def _without_keys(words: Sequence[str]) -> Iterator[str]:
         name, sign, _ = word.partition("=")
         yield "(hidden)" if hides else f"{name}=(hidden)" if sign and name in _KEYS else word
         hides = word in _KEYS
-
-
-def _user() -> str:
-    """The account; with who became it by sudo, or the name that a job gives itself by CDC_USER."""
-    import getpass
-
-    try:
-        account = getpass.getuser()
-    except (OSError, KeyError):
-        account = str(os.getuid())
-    behind = os.environ.get("CDC_USER") or os.environ.get("SUDO_USER")
-    return f"{behind} ({account})" if behind and behind != account else account
 
 
 def _record(line: dict[str, Any]) -> None:

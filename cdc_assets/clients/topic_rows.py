@@ -316,7 +316,7 @@ def _has_plain_times(table: TopicTable) -> bool:
 
 
 class TopicRows:
-    """Rows of a source of topics (databases.source_cut.AnyRows)."""
+    """Rows of a source of topics (databases.source_cut.SourceRows)."""
 
     def __init__(
         self, cluster: KafkaCluster, topics: Mapping[TableId, tuple[str, TopicTable]], schema_registry: str | None = None

@@ -23,7 +23,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 
 from cdc_assets.capture.connectors.apply_connector import Applied
 from cdc_assets.clients.connector_states import ConnectorStatus
-from cdc_assets.proof.comparison_result import NOT_COMPARED, Row, RowDifference, TableResult
+from cdc_assets.proof.comparison_result import INCONCLUSIVE, Row, RowDifference, TableResult
 from cdc_assets.proof.volumetry import EarlierCount, TopicTally, TransportCount
 from cdc_assets.registry import settings
 from cdc_assets.registry.display_text import lines_in_markdown, prose_in_markdown
@@ -143,7 +143,7 @@ _LONGEST = 300
 
 def of_error(error: CdcAssetsError) -> Evidence:
     """What stands in the way of comparing is a failure, with its reason."""
-    return False, f"could not be compared: {error}", {"cdc/error": str(error)}
+    return False, f"inconclusive: {error}", {"cdc/error": str(error)}
 
 
 def of_connector(
@@ -194,8 +194,8 @@ def of_reconciliation(result: TableResult, *, values: bool = False) -> Evidence:
         metadata |= {"cdc/suspects": result.suspects, "cdc/in_flight": result.in_flight}
     if result.not_compared:
         metadata["cdc/columns_not_compared"] = dg.MetadataValue.json(dict(result.not_compared))
-    if result.verdict == NOT_COMPARED:
-        return False, result.sentence(), {**metadata, "cdc/error": result.reason}
+    if result.verdict == INCONCLUSIVE:
+        return False, result.sentence(), {**metadata, "cdc/error": result.reason, "cdc/decided_by": result.decided_by}
     metadata |= {
         "cdc/source_rows": result.source_rows,
         "cdc/silver_rows": result.silver_rows,

@@ -47,10 +47,10 @@ from cdc_assets.defs.check_specs import (
 from cdc_assets.defs.schema_and_fresh_checks import schema_result
 from cdc_assets.proof import compared_slices, history_proof
 from cdc_assets.proof.chain_verdicts import AT_KEY, PART_KEY, POSITION_KEY, RowsCompared, of_metadata
-from cdc_assets.proof.compared_slices import Share, share_at
-from cdc_assets.proof.comparison_at_cut import ComparisonMethod, ComparisonScope
-from cdc_assets.proof.comparison_choice import compare_as_declared, compare_rows
-from cdc_assets.proof.comparison_result import DIFFERENT, NOT_COMPARED, HistoryDifference, HistoryResult, TableResult
+from cdc_assets.proof.compared_slices import share_at
+from cdc_assets.proof.compared_table import Share
+from cdc_assets.proof.comparison import compare_parts
+from cdc_assets.proof.comparison_result import DIFFERENT, INCONCLUSIVE, HistoryDifference, HistoryResult, TableResult
 from cdc_assets.proof.volumetry import measure_transport
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.errors import CdcAssetsError, MissingAddressError
@@ -138,7 +138,7 @@ def rows_result(
     declared = source.reconciliation_of(table)
     severity = dg.AssetCheckSeverity.ERROR
     passed, sentence, metadata = check_results.of_reconciliation(result, values=declared.show == "values")
-    if result.verdict == NOT_COMPARED:
+    if result.verdict == INCONCLUSIVE:
         is_asked = source.asked is not None or source.reconciliation.every is not None
         now = datetime.now(timezone.utc)
         stand = standstill(instance, key, now, declared.red_after, is_asked=is_asked)
@@ -152,14 +152,7 @@ def rows_result(
 def rows_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
     """Rows of a source without an exact moment, each table or a share of it, and again what was found wrong before."""
     source, tables = run.chain.source, list(run.selected.values())
-    shares, method = _shares(source, tables), ComparisonMethod(two_step=True)
-    results = compare_rows(run.chain, tables, ComparisonScope(shares, method=method))
-    by_name = {names.table_name(table): table for table in tables}
-
-    def compare(name: str, part: Share) -> TableResult:
-        return compare_rows(run.chain, [by_name[name]], ComparisonScope({name: part}, method=method))[name]
-
-    results = compared_slices.with_earlier(source.name, shares, results, compare)
+    results = compare_parts(run.chain, tables, _shares(source, tables), two_step=True)
     for key, table in run.selected.items():
         yield rows_result(run.context.instance, key, source, table, results[names.table_name(table)])
 
@@ -214,7 +207,7 @@ def of_history(result: HistoryResult) -> Evidence:
         **({} if result.version is None else {"cdc/history_delta_version": result.version}),
         **({} if result.silver_version is None else {"cdc/silver_version": result.silver_version}),
         **({"cdc/columns_not_compared": dg.MetadataValue.json(dict(result.not_compared))} if result.not_compared else {}),
-        **({"cdc/error": result.reason} if result.verdict == NOT_COMPARED else {}),
+        **({"cdc/error": result.reason, "cdc/decided_by": result.decided_by} if result.verdict == INCONCLUSIVE else {}),
     }
     if result.differences:
         metadata["cdc/differences"] = dg.MetadataValue.table([_record(d) for d in result.differences[:_SHOWN]])
@@ -368,17 +361,10 @@ def _compare_rows(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
     if source is None or not tables:
         return
     chain = Chain(run.chain.platform, source)
-    slices = compared_slices.slices_now(chain, tables)
-    results = compare_as_declared(chain, tables, ComparisonScope(slices))
-    compared_slices.advance_cursors(source, slices, results)
-    by_name = {names.table_name(table): table for table in tables}
-
-    def compare(name: str, share: Share) -> TableResult:
-        return compare_as_declared(chain, [by_name[name]], ComparisonScope({name: share}))[name]
-
-    results = compared_slices.with_earlier(source.name, slices, results, compare)
-    for name, table in by_name.items():
-        yield rows_result(run.context.instance, RECONCILED.key(source, table), source, table, results[name])
+    results = compare_parts(chain, tables, compared_slices.slices_now(chain, tables))
+    for table in tables:
+        result = results[names.table_name(table)]
+        yield rows_result(run.context.instance, RECONCILED.key(source, table), source, table, result)
 
 
 def _backup(chain: Chain[BaseSource], table: Table) -> dg.AssetCheckResult:

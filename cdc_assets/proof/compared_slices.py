@@ -21,9 +21,8 @@ from cdc_assets.clients.delta_log import SilverState, silver_state
 from cdc_assets.clients.kind_clients import open_rows
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.spark_sessions import SparkSessions
-from cdc_assets.proof import differing_rows
-from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, HistoryResult, TableResult
-from cdc_assets.proof.differing_rows import ComparedTable
+from cdc_assets.proof.compared_table import ComparedTable, Share, row_text
+from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, INCONCLUSIVE, HistoryResult, TableResult
 from cdc_assets.registry import names, settings
 from cdc_assets.registry.durable_file import read_json, replace_json
 from cdc_assets.registry.errors import CdcAssetsError
@@ -142,11 +141,8 @@ def _read_cursors(source: str) -> dict[str, Any]:
     return {}
 
 
-Share = tuple[int, int]
-Slices: TypeAlias = "Mapping[str, Slice]"
 CutSlices: TypeAlias = "Mapping[str, Slice | TwoRanges]"
 """By short table name; two ranges only where rows are read at a cut."""
-WHOLE: Share = (0, 1)
 STATEMENT_TIMEOUT = 600.0
 # Keys and hashes of two ranges are brought here: of tables above 12,700,000 rows more runs than `shares` make a round.
 MOST_KEYS = 100_000
@@ -192,7 +188,7 @@ def advance_cursors(source: Source, slices: CutSlices, results: Mapping[str, Tab
 
     ends = {}
     for name, compared_slice in slices.items():
-        if results[name].verdict == NOT_COMPARED:
+        if results[name].verdict == INCONCLUSIVE:
             continue
         if isinstance(compared_slice, TwoRanges):
             for cursor, keys in ((cursor_of_source(name), compared_slice.source), (cursor_of_silver(name), compared_slice.lake)):
@@ -210,11 +206,11 @@ def _slice(
     if catalogued is None:
         return by_clock
     try:
-        text = differing_rows.row_text(chain, table, catalogued)
+        text = row_text(chain, table, catalogued)
         # A range's ends are values of the key, which are kept and shown: not those of sensitive columns.
         if set(text.keys) & set(table.sensitive):
             return by_clock
-        compared = ComparedTable(chain.platform, chain.source, table, text)
+        compared = ComparedTable(chain, table, text)
         in_own_order = (
             text.own is not None and text.keys == catalogued.primary_key and chain.source.reconciliation.standby is None
         )
@@ -235,18 +231,18 @@ def _next_range(compared: ComparedTable, state: SilverState, shares: int) -> Key
     from spark.proof.key_order import KeyRange
 
     text = compared.text
-    after = last_compared_key(compared.source.name, names.table_name(compared.table), text.keys)
+    after = last_compared_key(compared.chain.source.name, names.table_name(compared.table), text.keys)
     range_wanted = Next(text.spec, state.version, after, max(1, state.rows // shares))
-    return KeyRange(text.keys, after, compared.platform.spark().compare(range_end, range_wanted))
+    return KeyRange(text.keys, after, compared.chain.platform.spark().compare(range_end, range_wanted))
 
 
 def _two_ranges(compared: ComparedTable, state: SilverState, shares: int, rows: OwnOrderRows) -> TwoRanges:
-    table, text, source = compared.table, compared.text, compared.source.name
+    table, text, source = compared.table, compared.text, compared.chain.source.name
     count, name = max(1, min(state.rows // shares, MOST_KEYS)), names.table_name(table)
     key = text.in_own_order.declared
     after = (last_compared_key(source, cursor_of_source(name), key), last_compared_key(source, cursor_of_silver(name), key))
     there = OwnOrderTable(rows, table.id, text)
-    sessions = compared.platform.spark()
+    sessions = compared.chain.platform.spark()
     return following(sessions, there, version=state.version, count=count, after=after)
 
 

@@ -16,13 +16,14 @@ from cdc_assets.clients.delta_log import SilverState, bronze_committed, silver_s
 from cdc_assets.clients.schema_ledger import last_known
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.table_concurrency import table_lock
-from cdc_assets.proof.compared_slices import WHOLE, Share, share_at
+from cdc_assets.proof.compared_slices import share_at
+from cdc_assets.proof.compared_table import WHOLE, Share
 from cdc_assets.proof.comparison_result import (
     DIFFERENT,
     EITHER,
     EQUAL,
     HISTORY,
-    NOT_COMPARED,
+    INCONCLUSIVE,
     SILVER,
     HistoryDifference,
     HistoryResult,
@@ -57,7 +58,7 @@ def prove(chain: Chain[BaseSource], table: Table, *, part: Share = WHOLE, timeou
             seconds={"wait": round(waited, 3), "lake": round(time.monotonic() - started - waited, 3)},
         )
     except ON_PURPOSE as error:
-        return HistoryResult(_name(chain.source, table), NOT_COMPARED, str(error))
+        return HistoryResult(_name(chain.source, table), INCONCLUSIVE, str(error))
 
 
 def heal(chain: Chain[BaseSource], table: Table) -> int:
@@ -151,7 +152,7 @@ def _proven(chain: Chain[BaseSource], table: Table, history: SilverState, silver
     proven = chain.platform.spark().compare(history_proof.prove, proof)
     return HistoryResult(
         table=_name(chain.source, table),
-        verdict=DIFFERENT if proven.keys else NOT_COMPARED if proven.not_folded else EQUAL,
+        verdict=DIFFERENT if proven.keys else INCONCLUSIVE if proven.not_folded else EQUAL,
         reason=proven.not_folded,
         version=history.version,
         silver_version=silver_version,

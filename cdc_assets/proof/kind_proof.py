@@ -11,27 +11,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.proof import comparison_choice, flow_witnesses, healing, two_step_comparison
+from cdc_assets.proof import flow_witnesses, healing, source_sides
 from cdc_assets.proof.capture_flow import Witness
-from cdc_assets.proof.comparison_at_cut import ComparisonScope
-from cdc_assets.proof.comparison_choice import StandbyServer
-from cdc_assets.proof.comparison_result import TableResult
+from cdc_assets.proof.compared_table import ComparisonRequest, Way
+from cdc_assets.proof.source_sides import PostgresStandby
 from cdc_assets.registry.kinds import HasKind, row_of
 from cdc_assets.registry.table_declaration import Table
 
 if TYPE_CHECKING:
     from spark.specs import SilverSpec
 
-CompareRows = Callable[[Chain[Any], Sequence[Table], ComparisonScope], dict[str, TableResult]]
+Ways = Callable[[Chain[Any], Sequence[Table], ComparisonRequest], Sequence[Way]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class KindProof:
     """How one kind is proven. A field that is None is what this kind does not have: its feature is missing, and nothing else."""
 
-    compare: CompareRows | None = None
-    """Rows of the source compared with silver, by short table name; what stands in the way is a result as well."""
-    standby: Callable[[Any, str], StandbyServer] | None = None
+    ways: Ways | None = None
+    """Where rows of these tables stand, and how the lake is brought there; None: nobody can be asked for them."""
+    standby: Callable[[Any, str], PostgresStandby] | None = None
     """`(source, host:port)`: a standby that rows can be read from."""
     read_again: Callable[[Any, Table, SilverSpec, Sequence[str]], object] | None = None
     """`(source, table, spec, keys)`: asks the connector for these keys (texts) again."""
@@ -41,25 +40,25 @@ class KindProof:
 
 PROOF: Mapping[str, KindProof] = {
     "postgresql": KindProof(
-        compare=comparison_choice.compare_as_declared,
-        standby=comparison_choice.standby_of,
+        ways=source_sides.as_declared,
+        standby=source_sides.standby_of,
         read_again=healing.by_signals_of_ours,
         witness=flow_witnesses.PostgresWitness,
     ),
     "mariadb": KindProof(
-        compare=comparison_choice.compare_as_declared,
+        ways=source_sides.as_declared,
         read_again=healing.by_signals_of_ours,
         witness=flow_witnesses.mariadb_witness,
     ),
     "mysql": KindProof(
-        compare=comparison_choice.compare_locked,
+        ways=source_sides.by_lock_or_pages,
         read_again=healing.ask_for_keys,
         witness=flow_witnesses.mysql_witness,
     ),
-    "sqlserver": KindProof(compare=two_step_comparison.compare_paged, read_again=healing.ask_for_keys),
-    "oracle": KindProof(compare=two_step_comparison.compare_paged, read_again=healing.ask_for_keys),
-    "mongodb": KindProof(compare=two_step_comparison.compare_paged, read_again=healing.ask_for_keys),
-    "topics": KindProof(compare=two_step_comparison.compare_with_topic),
+    "sqlserver": KindProof(ways=source_sides.by_pages, read_again=healing.ask_for_keys),
+    "oracle": KindProof(ways=source_sides.by_pages, read_again=healing.ask_for_keys),
+    "mongodb": KindProof(ways=source_sides.by_pages, read_again=healing.ask_for_keys),
+    "topics": KindProof(ways=source_sides.by_topic),
 }
 
 

@@ -284,3 +284,15 @@ def _stack_environment() -> dict[str, str]:
 
 def _stack() -> dict[str, dict[str, str]]:
     return dict(read_json(home() / "stack.json") or {})
+
+
+def caller() -> str:
+    """The account that asks; with who became it by sudo, or the name that a job gives itself by CDC_USER."""
+    import getpass
+
+    try:
+        account = getpass.getuser()
+    except (OSError, KeyError):
+        account = str(os.getuid())
+    behind = os.environ.get("CDC_USER") or os.environ.get("SUDO_USER")
+    return f"{behind} ({account})" if behind and behind != account else account

@@ -23,7 +23,7 @@ from cdc_assets.clients.databases.row_pages import PagedRows, RowForm, SqlReader
 from cdc_assets.clients.kind_clients import open_reader
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.proof.two_step_comparison import compare_paged
+from cdc_assets.proof.comparison import compare_rows
 from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets.registry.source_declaration import Source
@@ -97,8 +97,8 @@ def test_a_missing_driver_is_named_with_its_group(monkeypatch: pytest.MonkeyPatc
 
 def test_without_a_marker_table_nothing_is_compared() -> None:
     source = source_of("oracle")
-    (result,) = compare_paged(Chain(Platform(), source), source.tables).values()
-    assert (result.verdict, result.method) == ("not compared", "two-step")
+    (result,) = compare_rows(Chain(Platform(), source), source.tables).values()
+    assert (result.verdict, result.method) == ("inconclusive", "two-step")
     assert "declares no marker table" in result.reason
 
 

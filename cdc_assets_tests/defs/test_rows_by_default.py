@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,14 +16,13 @@ from cdc_assets.capture.log_position import LogPosition
 from cdc_assets.cli.cdc_command import app
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs import volumetry_checks
 from cdc_assets.defs.check_specs import RECONCILED_IN_STEPS
 from cdc_assets.defs.platform_resource import PlatformResource
 from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.defs.volumetry_checks import rows_check
-from cdc_assets.proof import comparison_choice, two_step_comparison
-from cdc_assets.proof.comparison_at_cut import ComparisonMethod, ComparisonScope
-from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
+from cdc_assets.proof import comparison, source_sides
+from cdc_assets.proof.compared_table import ComparisonRequest, Way
+from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, INCONCLUSIVE, TableResult
 from cdc_assets.registry.source_declaration import BaseSource, Source, TopicSource
 from cdc_assets_tests.support.declared import declare
 from cdc_assets_tests.support.row_servers import SERVERS, source_of
@@ -116,20 +114,23 @@ def test_the_log_is_marked_by_its_place_and_nothing_is_locked(monkeypatch: pytes
     def locked(*_: Any, **__: Any) -> Any:
         raise AssertionError("a global read lock was asked for")
 
-    def two_step(_: Any, tables: Sequence[Any], asked: Any, **__: Any) -> dict[str, TableResult]:
-        carried.append(asked.carry().lsn)
+    def two_step(_: Any, way: Way, __: Any) -> dict[str, TableResult]:
+        with way.open() as side:
+            carried.append(side.carry().lsn)
         return {"shop__orders": TableResult("erp/shop__orders", EQUAL, source_rows=1, silver_rows=1)}
 
     def carry(_: Any, **__: Any) -> LogPosition:
         return LogPosition("m", "binlog.000001:4", {})
 
-    monkeypatch.setattr(comparison_choice.exact, "compare_at_cut", locked)
-    monkeypatch.setattr(two_step_comparison, "compare_in_two_steps", two_step)
-    monkeypatch.setattr(two_step_comparison, "carry_named", carry)
-    monkeypatch.setattr(two_step_comparison, "open_reader", lambda _: None)
+    monkeypatch.setattr(source_sides, "open_cut", locked)
+    monkeypatch.setattr(comparison, "compare_by", two_step)
+    monkeypatch.setattr(source_sides, "catalogue_of", lambda *_: {})
+    monkeypatch.setattr(comparison, "forget_equal_tables", lambda *_: None)
+    monkeypatch.setattr(source_sides, "carry_named", carry)
+    monkeypatch.setattr(source_sides, "open_reader", lambda _: None)
     source = source_of("mysql")
-    scope = ComparisonScope(method=ComparisonMethod(two_step=True))
-    (result,) = comparison_choice.compare_locked(Chain(Platform(), source), source.tables, scope).values()
+    request = ComparisonRequest(two_step=True)
+    (result,) = comparison.compare_rows(Chain(Platform(), source), source.tables, request).values()
     assert (result.verdict, carried) == (EQUAL, ["binlog.000001:4"])
 
 
@@ -144,17 +145,17 @@ def verdict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             "erp/shop__orders", word, "no way", source_rows=1, silver_rows=1, keys_differing=int(word == DIFFERENT)
         )
 
-        def compare(_: Any, __: Any, scope: ComparisonScope) -> dict[str, TableResult]:
-            methods.append(scope.method)
+        def compare(_: Any, __: Any, request: ComparisonRequest) -> dict[str, TableResult]:
+            methods.append(request.two_step)
             return {"shop__orders": replace(result, method="two-step")}
 
-        monkeypatch.setattr(volumetry_checks, "compare_rows", compare)
+        monkeypatch.setattr(comparison, "compare_rows", compare)
         job = dg.define_asset_job("compared", selection=dg.AssetSelection.checks(*RECONCILED_IN_STEPS.keys(source)))
         platform = {"platform": PlatformResource(lake_root=str(tmp_path))}
         checks = rows_check.build(source)
         defs = dg.Definitions(asset_checks=checks, jobs=[job], resources=platform, executor=dg.in_process_executor)
         ran = defs.resolve_job_def("compared").execute_in_process(instance=instance, raise_on_error=False)
-        assert all(method.two_step for method in methods)
+        assert all(methods)
         (found,) = ran.get_asset_check_evaluations()
         return found
 
@@ -167,12 +168,12 @@ def test_what_could_not_be_compared_warns(verdict: Any) -> None:
         source_of("mysql", reconciliation={"red_after": after, **more}) for after, more in (("1s", {"every": "6h"}), ("1ms", {}))
     )
     for _ in range(2):
-        told = verdict(NOT_COMPARED, unasked)
+        told = verdict(INCONCLUSIVE, unasked)
         assert (told.passed, told.severity, "{every: never}" in told.description) == (False, WARN, True)
     assert verdict(EQUAL, unasked).passed
-    assert verdict(NOT_COMPARED, unasked).severity == WARN
+    assert verdict(INCONCLUSIVE, unasked).severity == WARN
     # What was compared once, and is not any more, is red as elsewhere.
-    assert verdict(NOT_COMPARED, unasked).severity == ERROR
+    assert verdict(INCONCLUSIVE, unasked).severity == ERROR
     assert verdict(DIFFERENT, asked).severity == ERROR
-    assert (hidden := verdict(NOT_COMPARED, asked)).severity == ERROR
+    assert (hidden := verdict(INCONCLUSIVE, asked)).severity == ERROR
     assert "found a difference" in hidden.description

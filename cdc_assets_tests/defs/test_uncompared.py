@@ -1,4 +1,4 @@
-"""What could not be compared: a warning that fails no run, red when it lasts or when a difference was found before."""
+"""What inconclusive: a warning that fails no run, red when it lasts or when a difference was found before."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from cdc_assets.clients.platform import Platform
 from cdc_assets.defs import volumetry_checks
+from cdc_assets.proof import comparison
 from cdc_assets.proof.chain_verdicts import of_metadata
 from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, TableResult
 from cdc_assets.registry.source_declaration import Source
@@ -24,7 +25,7 @@ def test_once_it_warns_and_lasting_it_is_red(
     """It was as red as a difference, at once. Nobody answers at the database's address."""
     went, first = check(source, platform, instance)
     assert (went, first.passed, first.severity) == (True, False, WARN)
-    assert (first.description or "").startswith("could not be compared: ")
+    assert (first.description or "").startswith("inconclusive: ")
     assert "No difference was found; it is tried again (since" in (first.description or "")
     assert (first.description or "").endswith("red after 1h): cdc reconcile shop.orders")
     later = datetime.now(timezone.utc) + timedelta(minutes=59)
@@ -62,7 +63,7 @@ def test_it_hides_no_difference_and_a_comparison_ends_it(
             result = TableResult(
                 "shop/orders", word, lsn="0/1A2B", source_rows=1, silver_rows=1, keys_differing=int(word == DIFFERENT)
             )
-            patch.setattr(volumetry_checks, "compare_as_declared", lambda *_, **__: {"orders": result})
+            patch.setattr(comparison, "compare_rows", lambda *_, **__: {"orders": result})
             return check(source, platform, instance)[1].severity
 
     assert verdict(DIFFERENT) == ERROR

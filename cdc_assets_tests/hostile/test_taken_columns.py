@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.proof.comparison_at_cut import ComparisonMethod
 from cdc_assets.proof.healing import heal
 from cdc_assets_tests.hostile.world import HostileChain, hostile_chain
 from cdc_assets_tests.support.lake.delta_reader import read
@@ -117,7 +116,7 @@ def wrong_tables(chain: HostileChain, taken: Taken) -> list[str]:
 def play(chain: HostileChain, taken: Taken) -> None:
     assert wrong_tables(chain, taken) == []
     taken.change()
-    view = chain.compare([f"{taken.schema}__soft"], method=ComparisonMethod(view=True))
+    view = chain.compare([f"{taken.schema}__soft"], view=True)
     assert {name: result.sentence() for name, result in view.items() if not result.equal} == {}
     assert chain.not_equal() == {}
     chain.advance()

@@ -16,9 +16,8 @@ from cdc_assets.cli.cdc_command import app
 from cdc_assets.cli.verbs import reconcile as command
 from cdc_assets.clients.databases.binlog import BinlogPosition
 from cdc_assets.clients.databases.binlog_cut import BinlogRowsCut
-from cdc_assets.proof import differing_rows
-from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
-from cdc_assets.proof.differing_rows import HashedSides
+from cdc_assets.proof import comparison_result
+from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, INCONCLUSIVE, TableResult
 from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.field_types import TableId
 from cdc_assets_tests.support.declared import declare
@@ -45,12 +44,12 @@ TEXT = RowText(SilverSpec("s", "t", "-", "-", (Column("id", "int(11)", False, di
 )
 def test_a_table_is_not_called_equal_against_its_figures(figures: dict[str, Any], doubt: str) -> None:
     told = TableResult("shop/t", EQUAL, **AT, **figures)
-    assert (told.verdict, told.equal) == (NOT_COMPARED, False)
-    assert told.sentence().startswith(f"could not be compared: no row was found to differ, but {doubt}")
+    assert (told.verdict, told.equal) == (INCONCLUSIVE, False)
+    assert told.sentence().startswith(f"inconclusive: no row was found to differ, but {doubt}")
     # Nor is one that was not equal, and becomes it.
     different = TableResult("shop/t", DIFFERENT, **AT, **figures)
     assert different.verdict == DIFFERENT
-    assert replace(different, verdict=EQUAL).verdict == NOT_COMPARED
+    assert replace(different, verdict=EQUAL).verdict == INCONCLUSIVE
 
 
 @pytest.mark.parametrize(
@@ -75,7 +74,7 @@ def test_the_command_ends_with_an_error(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(command, "compare_rows", lambda *_: {"t": told})
     monkeypatch.setattr(command, "prove_histories", lambda *_, **__: {})
     ended = CliRunner().invoke(app, ["reconcile", "shop", "-o", "json"])
-    assert (ended.exit_code, json.loads(ended.stdout)[0]["verdict"]) == (2, NOT_COMPARED)
+    assert (ended.exit_code, json.loads(ended.stdout)[0]["verdict"]) == (2, INCONCLUSIVE)
 
 
 @pytest.mark.parametrize("in_bronze", [True, False])
@@ -86,10 +85,13 @@ def test_rows_at_the_cut_are_counted_where_bronze_speaks_for_silver(monkeypatch:
     answer = Suspect(7 if in_bronze else None, {"id": "1"} if in_bronze else None, None if in_bronze else {"id": "1"}, True, 1)
     spark = SimpleNamespace(compare=lambda *_: {"1;": answer})
     platform: Any = SimpleNamespace(spark=lambda: spark)
-    compared: Any = SimpleNamespace(platform=platform, text=TEXT, table=SimpleNamespace(id=TableId("s", "t"), sensitive=()))
-    cut: Any = SimpleNamespace(texts=lambda *_: {"1;": {"id": "1"}} if in_bronze else {})
+    compared: Any = SimpleNamespace(
+        chain=SimpleNamespace(platform=platform), text=TEXT, table=SimpleNamespace(id=TableId("s", "t"), sensitive=())
+    )
+    rows = SimpleNamespace(texts=lambda *_: {"1;": {"id": "1"}} if in_bronze else {})
+    side: Any = SimpleNamespace(rows=rows)
     was = TableResult("shop/t", DIFFERENT, **AT, source_rows=5 + in_bronze, silver_rows=6 - in_bronze, counted=5 + in_bronze)
-    found = differing_rows.rows_of_keys(compared, Any, cut, was, HashedSides(source, ours))
+    found = comparison_result.rows_of_keys(compared, Any, side, was, comparison_result.HashedSides(source, ours))
     assert (found.verdict, found.reason, found.silver_rows) == (EQUAL, "", 5 + in_bronze)
 
 

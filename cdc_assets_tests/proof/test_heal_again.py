@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from cdc_assets.cli.cdc_command import app
 from cdc_assets.cli.verbs import reconcile
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.proof.comparison_at_cut import ComparisonMethod, ComparisonScope
-from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, TableResult
+from cdc_assets.proof.compared_table import ComparisonRequest
+from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, INCONCLUSIVE, TableResult
 from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.source_declaration import Source
 
@@ -29,7 +29,7 @@ SOURCE = Source.model_validate(
     [
         ([EQUAL], 1),
         ([DIFFERENT, EQUAL], 2),  # the row was read while its change was not visible yet
-        ([NOT_COMPARED, NOT_COMPARED, EQUAL], 1),  # on its way
+        ([INCONCLUSIVE, INCONCLUSIVE, EQUAL], 1),  # on its way
         ([DIFFERENT] * 5, 3),
     ],
 )
@@ -76,10 +76,10 @@ def test_what_cannot_be_healed_is_not_compared_again(
 
 def test_compared_again_in_the_way_that_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same share, and never the primary where a standby was to be read."""
-    ways: list[ComparisonScope] = []
+    ways: list[ComparisonRequest] = []
     verdicts = (DIFFERENT, EQUAL)
 
-    def compared(_: Any, tables: Any, scope: ComparisonScope) -> dict[str, TableResult]:
+    def compared(_: Any, tables: Any, scope: ComparisonRequest) -> dict[str, TableResult]:
         ways.append(scope)
         return {t.id.table: TableResult("shop/a", verdicts[len(ways) - 1], source_rows=1, silver_rows=1) for t in tables}
 
@@ -91,5 +91,4 @@ def test_compared_again_in_the_way_that_was_asked(monkeypatch: pytest.MonkeyPatc
     told = CliRunner().invoke(app, asked)
     assert told.exit_code == 0, told.output
     assert len(ways) == 2
-    method = ComparisonMethod(two_step=True, standby="r1:5432")
-    assert ways[0] == ways[1] == ComparisonScope({"a": (1, 8)}, 300.0, method)
+    assert ways[0] == ways[1] == ComparisonRequest({"a": (1, 8)}, 300.0, two_step=True, standby="r1:5432")

@@ -22,7 +22,7 @@ from cdc_assets.defs.rhythms import checks_of_counts
 from cdc_assets.defs.source_chain import build_source_defs
 from cdc_assets.defs.volumetry_checks import history_check
 from cdc_assets.proof import history_proof
-from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, HistoryDifference, HistoryResult, TableResult
+from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, INCONCLUSIVE, HistoryDifference, HistoryResult, TableResult
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.declared import declare_source
 from spark.table.commit_metadata import CommittedTopic, Folded, silver_metadata
@@ -39,7 +39,7 @@ COUNTED: dict[str, Any] = {"version": 4, "silver_version": 3, "versions": 9, "cu
 FOUND = {
     EQUAL: HistoryResult("shop/a", EQUAL, **COUNTED),
     DIFFERENT: HistoryResult("shop/a", DIFFERENT, **COUNTED, keys_differing=1, differences=(WRONG,)),
-    NOT_COMPARED: HistoryResult("shop/a", NOT_COMPARED, reason="bronze lacks 3 of the 9 records", **COUNTED),
+    INCONCLUSIVE: HistoryResult("shop/a", INCONCLUSIVE, reason="bronze lacks 3 of the 9 records", **COUNTED),
 }
 
 
@@ -65,7 +65,7 @@ def play(monkeypatch: pytest.MonkeyPatch, verdict: str) -> list[str]:
     return healed
 
 
-@pytest.mark.parametrize(("verdict", "code"), [(EQUAL, 0), (DIFFERENT, 1), (NOT_COMPARED, 2)])
+@pytest.mark.parametrize(("verdict", "code"), [(EQUAL, 0), (DIFFERENT, 1), (INCONCLUSIVE, 2)])
 def test_the_exit_code_counts_the_history(monkeypatch: pytest.MonkeyPatch, shop: Source, verdict: str, code: int) -> None:
     play(monkeypatch, verdict)
     told = CliRunner().invoke(app, ["reconcile", "shop", "-o", "json"])
@@ -89,7 +89,7 @@ def test_heal_folds_wrong_keys_again_and_proves_them(monkeypatch: pytest.MonkeyP
     assert json.loads(told.stdout)[0]["history"]["healed"] == 1
 
 
-@pytest.mark.parametrize("verdict", [EQUAL, DIFFERENT, NOT_COMPARED])
+@pytest.mark.parametrize("verdict", [EQUAL, DIFFERENT, INCONCLUSIVE])
 def test_the_check_is_on_silver_and_red_for_a_difference_only(
     monkeypatch: pytest.MonkeyPatch, shop: Source, verdict: str
 ) -> None:

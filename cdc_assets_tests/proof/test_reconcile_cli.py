@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from cdc_assets.cli.cdc_command import app
 from cdc_assets.cli.verbs import reconcile
 from cdc_assets.defs.check_results import of_reconciliation
-from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, IN_QUARANTINE, NOT_COMPARED, RowDifference, TableResult
+from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, IN_QUARANTINE, INCONCLUSIVE, RowDifference, TableResult
 from cdc_assets.registry.errors import DatabaseError, MissingAddressError
 from cdc_assets_tests.support.declared import declare
 
@@ -36,7 +36,7 @@ RESULTS = {
         keys_differing=1,
         differences=(RowDifference("1;", "differs", {"id": "1", "v": "a"}, {"id": "1", "v": None}, "silver"),),
     ),
-    NOT_COMPARED: TableResult("shop/t", NOT_COMPARED, reason="silver/shop/silver_b does not exist yet; materialize it first"),
+    INCONCLUSIVE: TableResult("shop/t", INCONCLUSIVE, reason="silver/shop/silver_b does not exist yet; materialize it first"),
 }
 
 
@@ -58,9 +58,9 @@ def played(monkeypatch: pytest.MonkeyPatch, *verdicts: str) -> None:
     [
         ((EQUAL, EQUAL), 0),
         ((EQUAL, DIFFERENT), 1),
-        ((NOT_COMPARED, DIFFERENT), 1),
-        ((EQUAL, NOT_COMPARED), 2),
-        ((NOT_COMPARED, NOT_COMPARED), 2),
+        ((INCONCLUSIVE, DIFFERENT), 1),
+        ((EQUAL, INCONCLUSIVE), 2),
+        ((INCONCLUSIVE, INCONCLUSIVE), 2),
     ],
 )
 def test_the_exit_code_says_it(monkeypatch: pytest.MonkeyPatch, verdicts: tuple[str, ...], code: int, output: str) -> None:
@@ -70,7 +70,7 @@ def test_the_exit_code_says_it(monkeypatch: pytest.MonkeyPatch, verdicts: tuple[
     if output == "json":
         assert [r["verdict"] for r in json.loads(told.stdout)] == list(verdicts)
     else:
-        assert ("could not be compared: silver/shop/silver_b does not exist yet" in told.stdout) == (NOT_COMPARED in verdicts)
+        assert ("inconclusive: silver/shop/silver_b does not exist yet" in told.stdout) == (INCONCLUSIVE in verdicts)
 
 
 def test_what_is_not_compared_of_topics_is_said(tmp_path: Path) -> None:
@@ -95,11 +95,11 @@ def test_what_is_not_compared_of_topics_is_said(tmp_path: Path) -> None:
         "arrivals": "arrivals has no key: the two-step method reads keys again",
         "rows": "CDC_LAKE_BOOTSTRAP is not set",
     }
-    assert {t: v for t, (v, _) in found.items()} == dict.fromkeys((f"feeds/{name}" for name in wanted), NOT_COMPARED)
+    assert {t: v for t, (v, _) in found.items()} == dict.fromkeys((f"feeds/{name}" for name in wanted), INCONCLUSIVE)
     assert all(found[f"feeds/{name}"][1].startswith(why) for name, why in wanted.items()), found
     why = found["feeds/events"][1]
-    passed, sentence, metadata = of_reconciliation(TableResult("feeds/events", NOT_COMPARED, reason=why))
-    assert (passed, sentence, metadata["cdc/error"]) == (False, f"could not be compared: {why}", why)
+    passed, sentence, metadata = of_reconciliation(TableResult("feeds/events", INCONCLUSIVE, reason=why))
+    assert (passed, sentence, metadata["cdc/error"]) == (False, f"inconclusive: {why}", why)
 
 
 def test_machines_read_what_was_compared_at_which_position(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_what_stands_in_the_way_is_no_difference(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(reconcile, "compare_rows", compared)
     told = CliRunner().invoke(app, ["reconcile", "-o", "json"])
     found = [(r["verdict"], r["reason"]) for r in json.loads(told.stdout)]
-    assert (told.exit_code, sorted(found)) == (2, [(EQUAL, "")] * 2 + [(NOT_COMPARED, "the standby is none")] * 2)
+    assert (told.exit_code, sorted(found)) == (2, [(EQUAL, "")] * 2 + [(INCONCLUSIVE, "the standby is none")] * 2)
 
     def absent() -> None:
         raise MissingAddressError("CDC_LAKE", "the lake", is_of_stack=True)

@@ -16,11 +16,10 @@ from cdc_assets.cli.verbs.reconcile import _share
 from cdc_assets.clients.delta_log import SilverState
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.check_results import of_reconciliation
-from cdc_assets.proof import compared_slices
-from cdc_assets.proof import comparison_at_cut as exact
+from cdc_assets.proof import compared_slices, comparison, source_sides
 from cdc_assets.proof.compared_slices import MOST_OPEN, advance_cursors, share_at, with_earlier
-from cdc_assets.proof.comparison_at_cut import ComparisonScope
-from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, NOT_COMPARED, RowDifference, TableResult, Veil
+from cdc_assets.proof.compared_table import ComparisonRequest
+from cdc_assets.proof.comparison_result import DIFFERENT, EQUAL, INCONCLUSIVE, RowDifference, TableResult, Veil
 from cdc_assets.registry.durable_file import read_json, replace_json
 from cdc_assets.registry.source_declaration import Source
 from spark.proof.key_order import KeyRange, TwoRanges
@@ -70,7 +69,7 @@ def test_evidence() -> None:
     assert text.startswith("1 key differs at 0/1, 2 rows in the source, 2 in silver: 1 differs; 1 of 2 buckets")
     (record,) = metadata["cdc/differences"].records
     assert record.data["source"] == '{"mail": "a@b"}'
-    assert of_reconciliation(TableResult("s/t", NOT_COMPARED, reason="it is so"))[1] == "could not be compared: it is so"
+    assert of_reconciliation(TableResult("s/t", INCONCLUSIVE, reason="it is so"))[1] == "inconclusive: it is so"
 
 
 def test_long_values_are_told_apart_and_not_stored_whole() -> None:
@@ -114,7 +113,7 @@ def test_a_cursor_outlives_a_restart_and_belongs_to_its_key(monkeypatch: pytest.
     assert compared_slices.last_compared_key("s", compared_slices.cursor_of_silver("v"), ("id",)) == ("2:b;",)
     # The one has come to its end, the other goes on; and neither where nothing could be compared.
     ranges = {"v": TwoRanges(KeyRange(("id",), ("ß",)), KeyRange(("id",), ("2:b;",), ("2:c;",)))}
-    advance_cursors(Source.model_construct(source="s"), ranges, {"v": TableResult("s/v", NOT_COMPARED)})
+    advance_cursors(Source.model_construct(source="s"), ranges, {"v": TableResult("s/v", INCONCLUSIVE)})
     assert compared_slices.last_compared_key("s", compared_slices.cursor_of_source("v"), ("id",)) == ("ß",)
     advance_cursors(Source.model_construct(source="s"), ranges, results)
     assert (
@@ -164,8 +163,8 @@ def test_a_difference_stays_red_until_it_is_mended(monkeypatch: pytest.MonkeyPat
         told = run(part, damaged)
         assert (told.verdict, told.earlier, told.share in ("1/3", getattr(first, "text", ""))) == (DIFFERENT, True, True)
         assert "still differ" in told.sentence()
-    told = run(others[-1], {first: NOT_COMPARED})
-    assert (told.verdict, told.sentence().startswith("a part that differed before (share ")) == (NOT_COMPARED, True)
+    told = run(others[-1], {first: INCONCLUSIVE})
+    assert (told.verdict, told.sentence().startswith("a part that differed before (share ")) == (INCONCLUSIVE, True)
     # Both differ; the one of this run is the one that is shown, and each is forgotten once it is equal.
     assert not run(others[-1], {first: DIFFERENT, others[-1]: DIFFERENT}).earlier
     assert run(first, {others[-1]: DIFFERENT}).earlier
@@ -209,12 +208,13 @@ def test_a_key_that_is_another_than_its_range_is_not_compared(monkeypatch: pytes
             return row_text.slice_sql(part)
 
     database = SimpleNamespace(tables=lambda ids: dict.fromkeys(ids, object()))
-    monkeypatch.setattr(exact, "silver_state", lambda _: None)
-    monkeypatch.setattr(exact, "bronze_committed", lambda _: None)
-    monkeypatch.setattr(exact, "open_cut", lambda *_, **__: nullcontext(Cut()))
-    monkeypatch.setattr(exact.differing_rows, "existing", lambda *_: (SilverState(None, 0, 0), None))
-    monkeypatch.setattr(exact.differing_rows, "row_text", lambda *_: text)
-    platform: Any = SimpleNamespace(lake="lake", database=lambda _: database)
-    told = exact.compare(Chain(platform, source), source.tables, ComparisonScope({"t": numbers(None, 9)}))["t"]
-    assert told.verdict == NOT_COMPARED
+    monkeypatch.setattr(comparison, "silver_state", lambda _: None)
+    monkeypatch.setattr(comparison, "bronze_committed", lambda _: None)
+    monkeypatch.setattr(source_sides, "open_cut", lambda *_, **__: nullcontext(Cut()))
+    monkeypatch.setattr(comparison, "existing", lambda *_: (SilverState(None, 0, 0), None))
+    monkeypatch.setattr(comparison, "row_text", lambda *_: text)
+    connect = SimpleNamespace(config=lambda _: {})
+    platform: Any = SimpleNamespace(lake="lake", database=lambda _: database, core_connect=lambda _: connect)
+    told = comparison.compare_rows(Chain(platform, source), source.tables, ComparisonRequest({"t": numbers(None, 9)}))["t"]
+    assert told.verdict == INCONCLUSIVE
     assert told.reason == "the key is number now, and was id: run it again"

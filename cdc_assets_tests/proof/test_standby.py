@@ -8,7 +8,7 @@ import pytest
 
 from cdc_assets.clients.databases.postgresql import PostgresDatabase
 from cdc_assets.clients.kind_clients import open_cut
-from cdc_assets.proof.comparison_choice import RowsNow, standby_of
+from cdc_assets.proof.source_sides import RowsNow, standby_of
 from cdc_assets.registry.errors import DatabaseError
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.servers.standby import standby

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.proof.two_step_comparison import Suspects
+from cdc_assets.proof.comparison_result import Suspects
 
 KEYS = [f"{i};" for i in range(12)]
 DAMAGED = {"0;", "1;", "2;", "3;"}

@@ -78,7 +78,7 @@ def test_the_rows_of_a_database_agree_with_its_facts(name: str) -> None:
     assert facts.tells_columns == (clients.columns is not None)
     assert not facts.tells_place or facts.tells_log
     assert facts.tells_log or not facts.has_commit_places
-    assert proof.compare is None or clients.cut or clients.pages or clients.connection
+    assert proof.ways is None or clients.cut or clients.pages or clients.connection
     assert facts.debezium or capture.adoption is None
     assert facts.plugin is None or facts.plugin in SETS
     assert None not in (capture.connector, capture.preflight)

@@ -346,3 +346,96 @@ def test_nothing_that_the_stack_writes_is_readable_by_others(stack: RunningStack
     state = read_state(stack.home)
     assert state
     assert open_to_others(stack.home.root, [state.supervisor]) == []
+
+
+NOBODY = 65534
+REQUESTS = (
+    b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n",
+    b"GET /connectors HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    b"POST /graphql HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0",
+    # PostgreSQL's startup as `postgres` to `postgres`, and Kafka's question for what it can do (ApiVersions).
+    struct.pack("!ii", 41, 196608) + b"user\0postgres\0database\0postgres\0\0",
+    struct.pack("!ihhih", 10, 18, 0, 1, 0),
+    b"\0" * 64,
+)
+
+
+def as_other_account(probe: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What the function finds in a process of the account `nobody`: this one's, which gives root up. Nothing is executed anew,
+    since that account may not reach this Python."""
+    # What it will import: that account may read no file of this Python either.
+    "localhost".encode("idna").decode("latin-1")
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            with os.fdopen(write, "w") as answer:
+                json.dump(probe(), answer)
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        told = answer.read()
+    os.waitpid(child, 0)
+    return dict(json.loads(told))
+
+
+def answers_of(host: str, port: int) -> list[str]:
+    """What a port says to each request of somebody who has no secret."""
+    found = []
+    for request in REQUESTS:
+        try:
+            with socket.create_connection((host, port), timeout=5) as connection:
+                connection.settimeout(2)
+                connection.sendall(request)
+                found.append(connection.recv(1 << 16).decode("latin-1"))
+        except OSError as error:
+            found.append(type(error).__name__)
+    return found
+
+
+def why_closed(path: str) -> str:
+    """The error by which a file or folder is not read; empty where it is."""
+    try:
+        list(Path(path).iterdir()) if Path(path).is_dir() else Path(path).read_bytes()
+    except OSError as error:
+        return type(error).__name__
+    return ""
+
+
+def probe_all(home: Home) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """By each port that a process of the stack listens at what it says to another account, and by path why that cannot read."""
+    state = read_state(home)
+    assert state is not None
+    pids = {component.pid for component in state.components if component.pid}
+    all_pids = {process.pid for pid in pids for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True))}
+    ports = {
+        (connection.laddr.ip, connection.laddr.port)
+        for connection in psutil.net_connections("inet")
+        if connection.pid in all_pids and connection.status == psutil.CONN_LISTEN
+    }
+    assert len(ports) >= len(pids) - 3
+    closed = [str(home.root), str(home.root / "private" / "spark_token"), *(f"/proc/{pid}/environ" for pid in sorted(pids))]
+
+    def probe() -> dict[str, Any]:
+        said = {f"{host}:{port}": answers_of(host, port) for host, port in sorted(ports)}
+        return {"ports": said, "paths": {path: why_closed(path) for path in closed}}
+
+    told = as_other_account(probe)
+    return told["ports"], told["paths"]
+
+
+@pytest.mark.all
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another account")
+def test_another_account_of_the_machine_gets_nothing_by_any_port(stack: RunningStack) -> None:
+    ports, paths = probe_all(stack.home)
+    assert {path: why for path, why in paths.items() if why != "PermissionError"} == {}
+    told = {place: [said.split("\r\n")[0] for said in answers if said.startswith("HTTP/1.")] for place, answers in ports.items()}
+    let_in = {place: lines for place, lines in told.items() if any(line.split()[1][0] in "23" for line in lines)}
+    assert let_in == {}
+    secrets = [file.read_text().strip() for folder in ("secrets", "private") for file in (stack.home.root / folder).iterdir()]
+    assert [place for place, answers in ports.items() if any(each and each in said for each in secrets for said in answers)] == []

@@ -1,4 +1,4 @@
-"""What delta-rs does for us: it opens tables, and makes checkpoints of a table's log.
+"""What delta-rs does for us: tables read, and checkpoints of a table's log.
 
 In gs:// delta-rs reads alone: it writes by Google's XML interface, which the embedded endpoint knows by half. There the newest
 checkpoint and the commits since go to a folder of this machine, and what delta-rs makes of them is put beside them.
@@ -30,17 +30,6 @@ def is_delta(path: str) -> bool:
     from deltalake import DeltaTable
 
     return bool(DeltaTable.is_deltatable(path, storage_options=delta_options(path)))
-
-
-def commit_settings(metadata: str, **more: Any) -> dict[str, Any]:
-    """How delta-rs makes a commit of ours: with its metadata, and `more` of CommitProperties. It makes checkpoints; to clean the
-    log up it would list that whole at each commit."""
-    from deltalake import CommitProperties, PostCommitHookProperties
-
-    return {
-        "commit_properties": CommitProperties(custom_metadata={"userMetadata": metadata}, **more),
-        "post_commithook_properties": PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
-    }
 
 
 def make_checkpoint(table: Any, path: str) -> None:

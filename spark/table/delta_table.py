@@ -431,21 +431,6 @@ class DeltaTable:
         if not _is_put(folder, name, content):
             raise LeftToSparkError(f"somebody else has committed version {version} of the table meanwhile")
 
-    def attempt(self, commit: Callable[[], Any], operation_id: str) -> dict[str, Any]:
-        """What delta-rs's commit tells; nothing where it fails and is in the log all the same.
-
-        Raises:
-            LeftToSparkError: it is not.
-        """
-        from deltalake.exceptions import DeltaError
-
-        try:
-            return commit() or {}
-        except (DeltaError, OSError, ValueError) as error:
-            if self._find(operation_id, FIRST_LOOK) is None:
-                raise LeftToSparkError(f"delta-rs did not commit: {str(error)[:300]}") from error
-            return {}
-
     def create(
         self, rows: pa.Table, properties: Mapping[str, str], user_metadata: str, *, bounded: Sequence[str] | None = None
     ) -> None:

@@ -53,7 +53,7 @@ def config_of_kind(source: CapturedSource) -> dict[str, str]:
 
 
 def _with_tables_of_ours(source: CapturedSource, config: dict[str, str]) -> dict[str, str]:
-    """Captured like tables, but no assets: `cdc reconcile` waits for the marker's rows (proof.two_step_comparison), and `--heal`
+    """Captured like tables, but no assets: `cdc reconcile` waits for the marker's rows (proof.source_sides), and `--heal`
     writes signals (proof.healing)."""
     # Where the server is asked for its place, the kind's own config has them.
     signals = None if source.asked else names.signal_declaration(source)

@@ -1,17 +1,20 @@
 """`cdc reconcile`: prove that silver equals its source at an exact position of the source's log, and that histories are right.
 
-A difference is exit code 1; with --heal it is put right. What could not be compared is told with the reason.
+A difference is exit code 1; with --heal it is put right. What is inconclusive is told with the reason, and what would decide it.
 """
 
 from __future__ import annotations
 
 import itertools
+import shlex
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import datetime, timezone
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -26,21 +29,23 @@ from cdc_assets.cli.verb_frame import verb
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof import history_proof
-from cdc_assets.proof.compared_slices import Share
-from cdc_assets.proof.comparison_at_cut import ComparisonMethod, ComparisonScope, can_reconcile
-from cdc_assets.proof.comparison_choice import compare_rows
+from cdc_assets.proof.compared_table import ComparisonRequest, Share
+from cdc_assets.proof.comparison import compare_rows
+from cdc_assets.proof.comparison_report import ReportHead, write_report
 from cdc_assets.proof.comparison_result import (
     DIFFERENT,
     EQUAL,
     HISTORY,
     IN_QUARANTINE,
-    NOT_COMPARED,
+    INCONCLUSIVE,
+    ComparisonResult,
     HistoryResult,
     TableResult,
     not_compared,
 )
 from cdc_assets.proof.healing import heal
-from cdc_assets.registry import names
+from cdc_assets.proof.source_sides import can_reconcile
+from cdc_assets.registry import names, settings
 from cdc_assets.registry.display_text import visible
 from cdc_assets.registry.errors import ON_PURPOSE
 from cdc_assets.registry.source_declaration import BaseSource
@@ -80,8 +85,7 @@ def print_history(console: Console, result: HistoryResult, *, colour: str, shown
     console.print(
         line.append(f": {visible(result.sentence())}" + (f" ({seconds})" if seconds else ""), style="default"), soft_wrap=True
     )
-    for name, why in result.not_compared.items():
-        console.print(visible(f"  not compared: {name}: {why}"), markup=False, soft_wrap=True)
+    _print_left_open(console, result)
     if not result.differences:
         return
     grid = Grid("key", "what", "damaged", "versions from", "columns", "seen by", box=None, pad_edge=False)
@@ -97,16 +101,6 @@ def print_history(console: Console, result: HistoryResult, *, colour: str, shown
 _SHOWN = 20
 _HEAL_POLL_SECONDS = 3.0
 _HEAL_AT_MOST = 3
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What one call of the command compares of each source, and whether it heals; `timeout` in seconds."""
-
-    share: tuple[int, int]
-    timeout: float
-    method: ComparisonMethod
-    heal: bool
 
 
 @verb(failure=2, lake=True)
@@ -129,18 +123,21 @@ def reconcile(
         bool, typer.Option("--view", help="Compare the view of now instead: silver and what bronze holds beyond it.")
     ] = False,
     timeout: Annotated[float, typer.Option(help="Seconds that the chain may take to carry the cut into the lake.")] = 300.0,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write what was found into one file that can be handed on.")
+    ] = None,
     output: Output = Format.text,
 ) -> None:
     """Compare every row of silver with the source at one cut of its log; both may move meanwhile.
 
     Histories are proven as well: against silver, by their intervals, and folded again from all of bronze.
-    Exit code: 0 everything is equal, 1 something differs, 2 something could not be compared (and why).
+    Exit code: 0 everything is equal, 1 something differs, 2 something is inconclusive (why, and what decides it).
     """
-    picked = _selection(chosen or [])
-    choice = _Asked(_share(share), timeout, ComparisonMethod(two_step, standby, view), mend and not dry_run)
-    _check_method(choice, [source for source, _ in picked])
-    tell_experimental(source for source, _ in picked)
-    results = [result for source, tables in picked for result in _prove_source(Chain(platform, source), tables, choice)]
+    picked, began = _selection(chosen or []), datetime.now(timezone.utc)
+    request = ComparisonRequest(dict.fromkeys(_names(picked), _share(share)), timeout, two_step, standby, view)
+    results = _prove(platform, picked, request, _share(share), heals=mend and not dry_run)
+    if report is not None:
+        _report(report, began, results)
     if is_data(output):
         print_document([r.to_json() for r in results], output)
     else:
@@ -150,31 +147,57 @@ def reconcile(
     raise typer.Exit(1 if DIFFERENT in verdicts else 0 if verdicts <= {EQUAL} else 2)
 
 
-def _check_method(asked: _Asked, sources: Sequence[BaseSource]) -> None:
-    if asked.method.view and asked.heal:
+Picked = Sequence[tuple[BaseSource, list[Table]]]
+
+
+def _names(picked: Picked) -> list[str]:
+    return [names.table_name(table) for _, tables in picked for table in tables]
+
+
+def _prove(platform: Platform, picked: Picked, request: ComparisonRequest, part: Share, *, heals: bool) -> list[TableResult]:
+    _check_method(request, [source for source, _ in picked], heals=heals)
+    tell_experimental(source for source, _ in picked)
+    proven = (_prove_source(Chain(platform, source), tables, request, part, heals=heals) for source, tables in picked)
+    return [result for results in proven for result in results]
+
+
+def _report(path: Path, began: datetime, results: Sequence[TableResult]) -> None:
+    from cdc_assets.cli.cdc_command import software_version
+
+    head = ReportHead(began, settings.caller(), shlex.join(("cdc", *sys.argv[1:])), software_version())
+    try:
+        digest = write_report(path, head, results)
+    except OSError as error:
+        raise typer.BadParameter(f"--report {path}: {error.strerror}") from error
+    print(f"{path}: SHA-256 of its facts {digest}", file=sys.stderr)
+
+
+def _check_method(request: ComparisonRequest, sources: Sequence[BaseSource], *, heals: bool) -> None:
+    if request.view and heals:
         raise typer.BadParameter("--heal mends silver: give it without --view")
     for source in sources:
-        if asked.method.standby and source.asked is None:
+        if request.standby and source.asked is None:
             raise typer.BadParameter(f"source {source.name}: only a PostgreSQL source has a standby here")
 
 
-def _prove_source(chain: Chain[BaseSource], tables: list[Table], asked: _Asked) -> list[TableResult]:
-    compare = partial(_compare_source, chain, asked=asked)
+def _prove_source(
+    chain: Chain[BaseSource], tables: list[Table], request: ComparisonRequest, part: Share, *, heals: bool
+) -> list[TableResult]:
+    compare = partial(_compare_source, chain, request=request)
     results = compare(tables)
-    if asked.heal:
-        results |= _heal_and_compare(chain, tables, results, asked.timeout, compare)
-    if asked.method.view:
+    if heals:
+        results |= _heal_and_compare(chain, tables, results, request.timeout, compare)
+    if request.view:
         # A history has no view.
         return [results[name] for name in map(names.table_name, tables)]
-    proven = prove_histories(chain, tables, part=asked.share, timeout=asked.timeout, mend=asked.heal)
+    proven = prove_histories(chain, tables, part=part, timeout=request.timeout, mend=heals)
     return [replace(results[name], history=proven.get(name)) for name in map(names.table_name, tables)]
 
 
-def _compare_source(chain: Chain[BaseSource], tables: Sequence[Table], *, asked: _Asked) -> dict[str, TableResult]:
+def _compare_source(chain: Chain[BaseSource], tables: Sequence[Table], *, request: ComparisonRequest) -> dict[str, TableResult]:
     # What stands before a whole source is the result of each of its tables: the other sources are compared.
-    slices = dict.fromkeys([names.table_name(t) for t in tables], asked.share)
     try:
-        return compare_rows(chain, tables, ComparisonScope(slices, asked.timeout, asked.method))
+        return compare_rows(chain, tables, request)
     except ON_PURPOSE as error:
         return {names.table_name(table): not_compared(chain.source, table, str(error)) for table in tables}
 
@@ -234,19 +257,25 @@ def _heal(chain: Chain[BaseSource], table: Table, result: TableResult) -> int:
 
 def _print(results: list[TableResult]) -> None:
     console = Console(highlight=False, width=None if Console().is_terminal else 200)
-    colours = {DIFFERENT: "red", NOT_COMPARED: "yellow"}
+    colours = {DIFFERENT: "red", INCONCLUSIVE: "yellow"}
     for result in results:
         colour = colours.get(result.verdict, "green")
         seconds = ", ".join(f"{name} {value:.1f} s" for name, value in result.seconds.items())
         # Keys, names and reasons are the source's: a `[/b]` in one is no markup.
         sentence = escape(visible(result.sentence())) + (f" ({seconds})" if seconds else "")
         console.print(f"[{colour}]{result.table}[/]: {sentence}", soft_wrap=True)
-        for name, why in result.not_compared.items():
-            console.print(visible(f"  not compared: {name}: {why}"), markup=False, soft_wrap=True)
+        _print_left_open(console, result)
         if result.differences:
             _print_differences(console, result)
         if result.history is not None:
             print_history(console, result.history, colour=colours.get(result.history.verdict, "green"), shown=_SHOWN)
+
+
+def _print_left_open(console: Console, result: ComparisonResult) -> None:
+    """What would decide it, and the columns that are left out."""
+    lines = [f"decided by: {result.decided_by}"] if result.decided_by else []
+    for line in (*lines, *(f"not compared: {name}: {why}" for name, why in result.not_compared.items())):
+        console.print(visible(f"  {line}"), markup=False, soft_wrap=True)
 
 
 def _print_differences(console: Console, result: TableResult) -> None:

@@ -238,13 +238,6 @@ class PagedRows:
         """The columns of types without a text here."""
         return {c.name: f"{c.type}: {NOT_WRITTEN}" for c in table.columns if writer(c.type) is None}
 
-    def key_filter(self, table: TableId) -> None:
-        """None: the database tells of all keys."""
-
-    def unread(self, table: TableId) -> int:
-        """Rows are read, or it fails."""
-        return 0
-
     def _rows(self, table: TableId, form: RowForm) -> Iterator[Values]:
         for page in self.reader.pages(table, form.columns, len(form.row_text.keys)):
             yield from filter(form.is_kept, page)

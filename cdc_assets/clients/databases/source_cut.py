@@ -5,10 +5,9 @@ Rows come as sums by ranges of keys, or few of them with key and hash. A kind th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cdc_assets.clients.databases.catalogue import CatalogueTable
 from cdc_assets.registry.errors import DatabaseError
 from cdc_assets.registry.field_types import TableId
 
@@ -69,19 +68,6 @@ class OwnOrderRows(Protocol):
 
 class RowsAtOnce(SourceRows, OwnOrderRows, Protocol):
     """Both of one moment."""
-
-
-class AnyRows(SourceRows, Protocol):
-    """Rows that are read in two steps."""
-
-    def unwritten(self, table: CatalogueTable) -> dict[str, str]:
-        """The columns whose text this reader cannot write as the lake does, and why."""
-
-    def key_filter(self, table: TableId) -> Callable[[str], bool] | None:
-        """Of which keys (texts) it can say whether they have a row; None: of all. After a digest."""
-
-    def unread(self, table: TableId) -> int:
-        """Records of the source's side that could not be read, so that nobody knows whose they are. After a digest."""
 
 
 class SourceCut(SourceRows, OwnOrderRows, Protocol):

@@ -19,8 +19,8 @@ from deltalake import DeltaTable
 
 from cdc_assets.clients.kind_clients import open_reader
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.proof import two_step_comparison
-from cdc_assets.proof.comparison_at_cut import ComparisonScope
+from cdc_assets.proof.compared_table import ComparisonRequest
+from cdc_assets.proof.comparison import compare_rows
 from cdc_assets.registry import names
 from cdc_assets.registry.names import signal_table
 from cdc_assets.registry.source_declaration import UnaskedSource
@@ -104,7 +104,7 @@ def compared(chain: SmallChain, *collections: str) -> dict[str, str]:
     source = chain.source
     assert isinstance(source, UnaskedSource)
     tables = [source.table(f"{source.name}.{collection}") for collection in collections]
-    found = two_step_comparison.compare_paged(Chain(chain.platform, source), tables, ComparisonScope(timeout=180))
+    found = compare_rows(Chain(chain.platform, source), tables, ComparisonRequest(timeout=180))
     return {name: f"{result.verdict} {result.reason}".strip() for name, result in found.items()}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as sf
 
-from cdc_assets.proof.comparison_result import place_of_damage
+from cdc_assets.proof.comparison_result import difference_of
 from cdc_assets_tests.support.lake.capture import Connector, Database
 from cdc_assets_tests.support.lake.compared import task_of
 from cdc_assets_tests.support.lake.events import event
@@ -98,9 +98,7 @@ def test_a_key_whose_newest_event_is_in_quarantine_is_told_of_it(session: SparkS
     task = task_of(lake, spec, Cut(1000, frozenset(), 1 << 40))
     told = suspects(session, task, [f"{key};" for key in (1, 2, 3, 4, 5)])
     assert {key: s.set_aside for key, s in told.items()} == {"1;": True, "2;": True, "3;": False, "4;": False, "5;": False}
-    where = {
-        key: place_of_damage(in_bronze=s.bronze == {"id": key, "n": "70000"}, set_aside=s.set_aside) for key, s in told.items()
-    }
+    where = {key: difference_of(key, {"id": key, "n": "70000"}, s, s.silver, s.copies).where for key, s in told.items()}
     assert where == {
         **dict.fromkeys(("1;", "2;"), "quarantine"),
         **dict.fromkeys(("3;", "4;", "5;"), "bronze or before it"),

@@ -13,9 +13,8 @@ import pytest
 from deltalake import DeltaTable
 
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.proof import two_step_comparison
-from cdc_assets.proof.comparison_at_cut import ComparisonMethod, ComparisonScope
-from cdc_assets.proof.comparison_choice import compare_rows
+from cdc_assets.proof.compared_table import ComparisonRequest
+from cdc_assets.proof.comparison import compare_rows
 from cdc_assets.proof.comparison_result import RowDifference, TableResult
 from cdc_assets.proof.healing import heal
 from cdc_assets.registry import names
@@ -87,13 +86,13 @@ def chain(mysql: LiveMySql, remote: str, session: SparkSession, tmp_path_factory
 
 def compared(chain: SmallChain, *tables: str) -> dict[str, TableResult]:
     chosen = [t for t in chain.source.tables if not tables or names.table_name(t) in tables]
-    return two_step_comparison.compare_paged(Chain(chain.platform, chain.source), chosen, ComparisonScope(timeout=180))  # type: ignore[arg-type]
+    return compare_rows(Chain(chain.platform, chain.source), chosen, ComparisonRequest(timeout=180, two_step=True))
 
 
 def at_cut(chain: SmallChain, *tables: str) -> dict[str, TableResult]:
     """As `cdc reconcile` does it."""
     chosen = [t for t in chain.source.tables if not tables or names.table_name(t) in tables]
-    return compare_rows(Chain(chain.platform, chain.source), chosen, ComparisonScope(timeout=180))
+    return compare_rows(Chain(chain.platform, chain.source), chosen, ComparisonRequest(timeout=180))
 
 
 def told(results: Mapping[str, TableResult]) -> dict[str, Any]:
@@ -134,7 +133,7 @@ def test_pages_say_the_same_of_every_table(chain: SmallChain) -> None:
     """By the place of the binlog: neither a lock is taken nor a marker table needed, as once a day by the schedule."""
     alone = chain.source.model_copy(update={"reconciliation": Reconciliation()})
     assert len(alone.rows_tables) == len(TABLES)
-    daily = ComparisonScope(timeout=180, method=ComparisonMethod(two_step=True))
+    daily = ComparisonRequest(timeout=180, two_step=True)
     results = compare_rows(Chain(chain.platform, alone), alone.rows_tables, daily)
     assert (told(results), {r.method for r in results.values()}) == ({}, {"two-step"})
     assert {r.lsn.split(".")[0] for r in results.values()} == {"binlog"}

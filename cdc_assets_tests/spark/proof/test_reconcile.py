@@ -17,7 +17,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.proof import compared_slices
-from cdc_assets.proof.comparison_at_cut import OF_VIEW, ComparisonScope, compare
+from cdc_assets.proof.compared_table import ComparisonRequest
+from cdc_assets.proof.comparison import compare_rows
 from cdc_assets.proof.comparison_result import TableResult
 from cdc_assets.proof.healing import heal
 from cdc_assets_tests.support.live.live_source import LiveSource
@@ -92,7 +93,9 @@ def test_equal_in_every_type(chain: SmallChain) -> None:
     assert [(r.source_rows, r.silver_rows) for r in results.values()] == [(3000, 3000), (505, 505), (400, 400), (300, 300)]
     assert not any(r.not_compared for r in results.values())
     tables = [chain.source.table(t) for t in ("ledger", "person")]
-    shared = compare(Chain(chain.platform, chain.source), tables, ComparisonScope({"ledger": (3, 127), "person": (3, 127)}))
+    shared = compare_rows(
+        Chain(chain.platform, chain.source), tables, ComparisonRequest({"ledger": (3, 127), "person": (3, 127)})
+    )
     assert {(r.verdict, r.share) for r in shared.values()} == {("equal", "4/127")}
     # Keys 1 to 3000 that leave 3 when divided by 127.
     assert (shared["ledger"].source_rows, shared["ledger"].buckets) == (24, 9)
@@ -204,11 +207,11 @@ def test_the_view_of_now_is_compared_at_the_same_cut(chain: SmallChain) -> None:
         connection.execute("DELETE FROM ledger WHERE id % 31 = 0 AND id NOT BETWEEN 100 AND 108")
     chain.advance(fold=False)
     with written(chain, pause=0.05):
-        results = chain.compare(["ledger", "visit", "stay"], slices=STAY, method=OF_VIEW)
+        results = chain.compare(["ledger", "visit", "stay"], slices=STAY, view=True)
     assert {name: r.sentence() for name, r in results.items() if not r.equal} == {}
     assert DeltaTable(chain.silver("ledger")).version() == silver
     DeltaTable(chain.silver("ledger")).update(predicate="id = 104", updates={"note": "'else'"})
-    found = chain.compare(["ledger"], method=OF_VIEW)["ledger"]
+    found = chain.compare(["ledger"], view=True)["ledger"]
     assert [(d.key, d.kind, d.where, d.columns) for d in found.differences] == [("104;", "differs", "silver", ("note",))]
     DeltaTable(chain.silver("ledger")).update(predicate="id = 104", updates={"note": "'note 104'"})
     only_equal(chain, "ledger")
@@ -251,7 +254,7 @@ def ranges(chain: SmallChain, name: str, place: str) -> Iterator[TableResult]:
     table, columns = chain.source.table(name), ("id",) if name == "ledger" else ("day date", "guest citext")
     while True:
         parts = compared_slices.slices_now(Chain(chain.platform, chain.source), [table])
-        results = compare(Chain(chain.platform, chain.source), [table], ComparisonScope(parts))
+        results = compare_rows(Chain(chain.platform, chain.source), [table], ComparisonRequest(parts))
         compared_slices.advance_cursors(chain.source, parts, results)
         yield results[name]
         if compared_slices.last_compared_key(chain.source.name, place, columns) is None:

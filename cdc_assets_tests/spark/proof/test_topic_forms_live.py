@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.source_chain import build_source_defs
-from cdc_assets.proof.comparison_choice import compare_rows
+from cdc_assets.proof.comparison import compare_rows
 from cdc_assets.registry.source_declaration import TopicSource
 from cdc_assets_tests.support.lake.avro import framed, registry
 from cdc_assets_tests.support.lake.topics import Broker

@@ -17,8 +17,8 @@ from cdc_assets.capture.source_columns import catalogue_table
 from cdc_assets.chain.fold_specs import silver_spec
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.proof.comparison_at_cut import ComparisonScope
-from cdc_assets.proof.comparison_choice import compare_rows
+from cdc_assets.proof.compared_table import ComparisonRequest
+from cdc_assets.proof.comparison import compare_rows
 from cdc_assets.proof.comparison_result import TableResult
 from cdc_assets.proof.healing import heal
 from cdc_assets.registry import names
@@ -93,7 +93,7 @@ class Ground:
         silver.run(self.session, silver_spec(self.platform.lake, self.source, self.table, catalogue_table(self.table)))
 
     def compare(self) -> TableResult:
-        return compare_rows(Chain(self.platform, self.source), [self.table], ComparisonScope(timeout=180))["t"]
+        return compare_rows(Chain(self.platform, self.source), [self.table], ComparisonRequest(timeout=180))["t"]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from cdc_assets.clients.databases.binlog_events import GAPS
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.capture_assets import flow_check
 from cdc_assets.defs.check_specs import EVENTS_FLOW
-from cdc_assets.proof.comparison_choice import compare_rows
+from cdc_assets.proof.comparison import compare_rows
 from cdc_assets.proof.healing import heal
 from cdc_assets.registry import names
 from cdc_assets.registry.errors import DatabaseError

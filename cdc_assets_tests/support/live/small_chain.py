@@ -26,8 +26,8 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.defs.check_specs import HISTORY_RECONCILED
 from cdc_assets.defs.volumetry_checks import history_check
-from cdc_assets.proof.comparison_at_cut import AS_DECLARED, ComparisonMethod, ComparisonScope
-from cdc_assets.proof.comparison_choice import compare_rows
+from cdc_assets.proof.compared_table import ComparisonRequest
+from cdc_assets.proof.comparison import compare_rows
 from cdc_assets.proof.comparison_result import TableResult
 from cdc_assets.registry import names
 from cdc_assets.registry.source_declaration import Source
@@ -173,11 +173,11 @@ class SmallChain:
         *,
         during: Callable[[], None] | None = None,
         slices: Mapping[str, Slice | TwoRanges] | None = None,
-        method: ComparisonMethod = AS_DECLARED,
+        view: bool = False,
     ) -> dict[str, TableResult]:
         self._copier.during = during
         chosen = [self.source.table(t) for t in tables] or list(self.source.tables)
-        return compare_rows(Chain(self.platform, self.source), chosen, ComparisonScope(slices or {}, method=method))
+        return compare_rows(Chain(self.platform, self.source), chosen, ComparisonRequest(slices or {}, view=view))
 
 
 @contextmanager
