@@ -78,7 +78,7 @@ def measure(chosen: argparse.Namespace, topic: str, admin: AdminClient, lake: Pa
         end = admin.list_offsets({place: OffsetSpec.latest()})[place].result(30).offset
         topics = (TopicRange("accounts", topic, "id", 0, {0: (start, end)}),)
         asked = BronzeSpec(path, chosen.bootstrap, topics, uuid.uuid4().hex, login=chosen.login)
-        took = timed(lambda: bronze.run(session, asked))
+        took = timed(lambda: bronze.append_by_spark(session, asked))
         plain = timed(lambda: kafka_ranges.read(session, asked, asked.topics).write.format("noop").mode("overwrite").save())
         show(f"bronze {end - start:>7} events", took, plain, end - start)
         return end

@@ -12,7 +12,7 @@ How a gap is closed: cdc_assets.chain.table_reload.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cdc_assets.capture.incarnations.server_facts import Memory
@@ -121,14 +121,13 @@ def append(
 def _append_batch(platform: Platform, spec: BronzeSpec, say: Say) -> JobResult:
     """By tasks where the batch is plain, else by a Spark job of its own."""
     from spark.bronze import append_job as bronze_job
-    from spark.bronze import small_append as small_batches
 
-    if small_batches.can_append_by_tasks(spec):
-        outcome = platform.spark().run_in_tasks(small_batches.append_by_tasks, spec)
+    if bronze_job.can_append_by_tasks(spec):
+        outcome = platform.spark().run_in_tasks(bronze_job.append_by_tasks, spec)
         if outcome.result is not None:
             return outcome.result
         say(f"a job of its own appends the batch: {outcome.left}")
-    return platform.spark().run(bronze_job.run, spec)
+    return platform.spark().run(bronze_job.append_by_spark, spec)
 
 
 def plan_batches(source: BaseSource, found: AppendPlan) -> list[dict[str, Ranges]]:
@@ -210,16 +209,3 @@ def table_news(
         version = after.version if after else -1
         gap = found.gaps.get(topic, "")
         yield AppendedTable(piece.table, piece.ranges, added, records, piece.epoch, version, batches[topic], seconds, gap)
-
-
-def take_out_copies(chain: Chain[BaseSource], say: Callable[[str], object]) -> None:
-    """Nothing to do is told by the log alone, in milliseconds. Raises SparkRunError: Spark could not take them out."""
-    path = chain.bronze_path
-    committed = bronze_committed(path)
-    if committed is None or not committed.overlaps:
-        return
-    from spark.bronze import append_job as bronze_overlap
-
-    for overlap in chain.platform.spark().run(bronze_overlap.remove_copies, path):
-        offsets = f"offsets {overlap.start} to {overlap.end - 1}"
-        say(f"{overlap.topic} partition {overlap.partition}: {offsets} were appended twice; taken out")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
 
-from cdc_assets.chain.bronze_append import AppendedTable, look, take_out_copies
+from cdc_assets.chain.bronze_append import AppendedTable, look
 from cdc_assets.chain.continuous_passes import (
     BronzePass,
     FoldedTable,
@@ -184,7 +184,6 @@ class SourceWork:
         done = CarriedPass()
         self._take_lanes(done)
         self._append(done)
-        take_out_copies(Chain(self._platform, self.source), self._note)
         self._fold(done)
         done.busy = done.busy or bool(self._lanes.places)
         return done

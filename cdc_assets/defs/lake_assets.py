@@ -22,7 +22,7 @@ from typing import Any
 import dagster as dg
 
 from cdc_assets.capture.source_columns import source_columns
-from cdc_assets.chain.bronze_append import AppendedTable, append, look, table_news, take_out_copies
+from cdc_assets.chain.bronze_append import AppendedTable, append, look, table_news
 from cdc_assets.chain.fold_specs import catalogue_or_last_known, fold_refusals
 from cdc_assets.chain.silver_fold import Results, fold_others, preview
 from cdc_assets.chain.table_reload import close_gap
@@ -123,7 +123,6 @@ def build_silver_assets(source: BaseSource) -> dg.AssetsDefinition:
 
     @table_step("silver", source, tags=_BEFORE_THE_BACKUP, version_of=version_of)
     def silver(context: dg.AssetExecutionContext, platform: Platform, tables: list[Table]) -> TableMetadata:
-        take_out_copies(Chain(platform, source), context.log.warning)
         # In this order: what bronze holds by now was written under the catalogue that is read next, or an older one.
         committed = bronze_committed(names.bronze_path(platform.lake, source))
         catalogue = catalogue_or_last_known(Chain(platform, source), tables, context.log.warning)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from cdc_assets.chain.bronze_append import take_out_copies
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.table_concurrency import each_table, table_lock
@@ -51,7 +50,6 @@ def build_backup_assets(source: BaseSource) -> dg.AssetsDefinition:
         from cdc_assets.recovery.column_history import back_up_columns
 
         store = platform.store(config)
-        take_out_copies(Chain(platform, source), context.log.warning)
 
         def copy(table: Table) -> "BackupResult":
             with table_lock("backup", source.name, names.table_name(table)):

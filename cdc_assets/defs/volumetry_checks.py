@@ -27,7 +27,6 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from cdc_assets.capture.connectors.config_difference import difference_of
 from cdc_assets.capture.connectors.connector_inventory import COMMIT, connector_owners
 from cdc_assets.capture.connectors.declared_connectors import declared_connectors
-from cdc_assets.chain.bronze_append import take_out_copies
 from cdc_assets.chain.fold_specs import refusals_now
 from cdc_assets.chain.quarantine import QuarantinedRecord, quarantine_records
 from cdc_assets.clients.platform import Platform
@@ -280,7 +279,6 @@ def connector_check(run: CheckRun[None]) -> Iterator[dg.AssetCheckResult]:
 @check_step("checks_bronze", RECORD_PARITY)
 def parity_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
     """The records of the tables in every link up to bronze, counted on from the last count that was right."""
-    _without_copies(run)
     previous = {
         names.table_name(table): tallies
         for key, table in run.selected.items()
@@ -304,7 +302,6 @@ def silver_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
 @check_step("checks_backup", MANIFEST_PARITY)
 def manifest_check(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:
     """The backup of each table, object by object."""
-    _without_copies(run)
     # A store is waited for more than worked with.
     with ThreadPoolExecutor(thread_name_prefix="volumetry") as pool:
         yield from pool.map(lambda table: _backup(run.chain, table), run.selected.values())
@@ -357,14 +354,6 @@ def _not_running(platform: Platform, connectors: Sequence[str]) -> list[str]:
     except CdcAssetsError as error:
         return [*sentences, str(error)]
     return sentences
-
-
-def _without_copies(run: CheckRun[Table]) -> None:
-    try:
-        take_out_copies(run.chain, run.context.log.warning)
-    except CdcAssetsError as error:
-        # The check itself tells of the copies then.
-        run.context.log.warning("%s", error)
 
 
 def _compare_rows(run: CheckRun[Table]) -> Iterator[dg.AssetCheckResult]:

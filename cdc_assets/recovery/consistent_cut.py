@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_assets.capture.incarnations.server_facts import Memory
 from cdc_assets.capture.log_position import carry_to_lake
 from cdc_assets.capture.onboarding.onboarding_state import Journal
-from cdc_assets.chain.bronze_append import AppendPlan, append, bronze_spec, look, take_out_copies
+from cdc_assets.chain.bronze_append import AppendPlan, append, bronze_spec, look
 from cdc_assets.chain.fold_specs import catalogue_or_last_known
 from cdc_assets.chain.offset_ranges import width
 from cdc_assets.chain.silver_fold import fold_others
@@ -205,7 +205,6 @@ def ready_source(source: BaseSource) -> CapturedSource:
 
 
 def _fold(chain: Chain[BaseSource], aligned: AlignedBronze, say: Say) -> Iterator[Any]:
-    take_out_copies(chain, say)
     catalogue = catalogue_or_last_known(chain, chain.source.tables, say)
     return fold_others(chain, chain.source.tables, catalogue, aligned.committed.version, say)
 

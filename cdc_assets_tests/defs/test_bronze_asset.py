@@ -19,7 +19,7 @@ from cdc_assets.registry.source_declaration import Source
 from cdc_assets.registry.table_declaration import Table
 from cdc_assets_tests.support.delta_logs import append_bronze
 from cdc_assets_tests.support.fakes import FakeKafka, FakeTopic
-from spark.bronze.small_append import SmallBatchOutcome
+from spark.bronze.append_job import SmallBatchOutcome
 from spark.specs import BronzeSpec, JobResult
 
 ORDERS, LINES = "core.shop.public.orders", "core.shop.public.lines"

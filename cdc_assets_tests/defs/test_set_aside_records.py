@@ -42,7 +42,6 @@ def test_the_table_is_red_as_soon_as_it_is_folded(tmp_path: Path, monkeypatch: p
     record: Any = SimpleNamespace(facts=facts)
     record.hidden = lambda _: record
     answers = {
-        "take_out_copies": None,
         "bronze_committed": SimpleNamespace(version=1),
         "catalogue_or_last_known": defaultdict(lambda: None),
         "metadata_of_fold": {},

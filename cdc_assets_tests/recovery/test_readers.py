@@ -165,7 +165,7 @@ class Lake:
         path, ends = windows.spec(self.root).path, {topic: state.positions for topic, state in committed.topics.items()}
         by_job = table_of(self.bronze).fold(fold)
         told: dict[str, Any] = {
-            "bronze": (committed.topics, committed.overlaps, by_job.topics, by_job.overlaps),
+            "bronze": (committed.topics, by_job.topics),
             "rows of bronze": delta_log.bronze_rows(self.bronze, committed.version, dict.fromkeys(committed.topics, 0)),
             "rows below": {t: delta_log.bronze_rows_below(self.bronze, t, {0: end}) for t, end in ends.items()},
             "ledger": delta_log.ledger_counted(names.ledger_path(self.root, self.source)),

@@ -25,7 +25,7 @@ from cdc_assets.registry import names
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.recovery.shop_logs import SOURCE, Shop
 from cdc_assets_tests.support.declared import declare_source
-from spark.bronze.small_append import find_missing_ranges
+from spark.bronze.part_files import find_missing_ranges
 from spark.specs import BronzeSpec
 from spark.table.delta_table import table_of
 from spark.upkeep.log_expiry import list_log

@@ -29,7 +29,7 @@ from cdc_assets_tests.support.lake.standalone import FIRST_COMPILER, standalone
 from cdc_assets_tests.support.lake.topics import Broker
 from cdc_assets_tests.support.live.live_source import LiveSource
 from cdc_assets_tests.support.live.small_chain import SmallChain, small_chain
-from spark.bronze import small_append as small_batches
+from spark.bronze import append_job
 from spark.silver import fold_job as silver
 from spark.silver import history_job as history
 from spark.specs import SilverSpec
@@ -110,7 +110,7 @@ def test_an_executor_killed_in_each_job_costs_no_row(
     with chain_of_one_table(replace(live, name=f"executors_{of_tasks}"), cluster.remote, tmp_path) as made:
         chain = made.chain
         if of_tasks == "silver":
-            monkeypatch.setattr(small_batches, "can_append_by_tasks", lambda _: False)
+            monkeypatch.setattr(append_job, "can_append_by_tasks", lambda _: False)
         made.change()
         with one_killed():
             chain.advance(fold=False)

@@ -1,140 +1,98 @@
 """Bronze: the committed records of offset ranges of many topics, appended to one change log by one commit.
 
-One Kafka read is kept in memory, counted, then written; the counts and the number of the append's turn are part of
-the commit, so of two appends that have seen the same log Delta refuses the second. A job that dies before the commit
-leaves orphan files only, one that dies behind it finds its ranges committed and adds nothing. Nothing is committed
-where records are gone from Kafka (JobRefusedError), a range does not continue what is committed (JobRefusedError) or the
-topic is another one (JobRefusedError); what two appends of earlier versions both hold is taken out here.
+Who reads and decodes a record depends on its form; how its rows are written and committed does not (spark.bronze.part_files).
+
+    plain events        tasks read Kafka, decode by Arrow, and write a part each ─┐
+    all others          Spark reads Kafka and decodes; the client writes what    ─┴▶ the client commits
+                        is small, tasks write the rest
+
+Plain are records whose envelope alone tells all (spark.bronze.narrow_columns). A batch in which one is not, and ranges
+that Kafka does not hand out, are Spark's to read, with nothing committed before. Where executors have no Python, the client does
+what tasks do. Nothing is committed where
+records are gone from Kafka (JobRefusedError), a range does not continue what is committed (JobRefusedError) or the topic is
+another one (JobRefusedError).
 """
 
 from __future__ import annotations
 
 import time
-import uuid
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.bronze import batch_records
-from spark.bronze.batch_records import Group, count_groups
+from spark.bronze import batch_records, part_files, range_reader
+from spark.bronze.batch_records import Group
+from spark.bronze.narrow_columns import CONNECTORS, ENVELOPE, decode_records
+from spark.bronze.part_files import BatchPart, MissingRanges, append_result, commit_parts, find_missing_ranges, write_part
+from spark.errors import CommitLeftOutError, LeftToSparkError, SparkJobError
 from spark.events import kafka_source as kafka_ranges
-from spark.events.envelope import kind
-from spark.specs import BRONZE_NAMES, BRONZE_SCHEMA, BronzeSpec, JobResult, TopicRange
+from spark.specs import BRONZE_COLUMNS, BronzeSpec, JobResult, TopicRange
 from spark.table import spark_plans
-from spark.table.commit_metadata import Committed, Overlap, TopicCommit, bronze_metadata, fold
-from spark.table.delta_table import table_of
-from spark.table.identifiers import literal
-from spark.table.spark_failures import MAY_PASS, is_conflict, run_again
+from spark.table.commit_metadata import Committed
+from spark.table.server_facts import small_work_lack
+from spark.table.spark_failures import SPARK_FAILURES, error_text, is_closed_session, run_again
 from spark.table.write_lease import lend_to_spark
 
-APPEND_APP = "cdc_assets.bronze"
-RECORD_IDENTITY = ("topic", "partition", "offset", "timestamp", "position", "key", "value", "epoch")
-
-
-def remove_copies(session: SparkSession, path: str) -> tuple[Overlap, ...]:
-    """Take out all copies; which ranges were there twice.
-
-    Earlier versions' appends passed each other. Both commits say what they hold, so the fold sees the overlap. Whoever
-    meets it (the next append, the check, silver, the backup) removes the second copies (rows equal in every column) in
-    one commit of its own. Until then they harm no fold: silver orders by position and takes each offset once.
-    """
-
-    def heal_once() -> tuple[Overlap, ...]:
-        committed = table_of(path).fold(fold)
-        if committed.overlaps:
-            remove_overlaps(session, path, committed)
-        return committed.overlaps
-
-    with lend_to_spark(path):
-        return run_again(heal_once)
-
-
-def remove_overlaps(session: SparkSession, path: str, committed: Committed) -> Committed:
-    """The log without the second copies, and what is committed then."""
-    rows = session.read.format("delta").option("versionAsOf", committed.version).load(path).where(_span(committed.overlaps))
-    counted_as = kind(sf.col("op"), sf.col("value"))
-    copies = rows.groupBy(*RECORD_IDENTITY, counted_as.alias("kind")).agg((sf.count("*") - 1).alias("copies"))
-    surplus = copies.groupBy("topic", "kind").agg(sf.sum("copies").alias("copies")).collect()
-    removed: dict[str, Counter[str]] = {}
-    for row in surplus:
-        removed.setdefault(row.topic, Counter())[row.kind] += row.copies
-    topics = dict(committed.topics)
-    for topic, counts in removed.items():
-        state = topics[topic]
-        by_op = dict(Counter(state.by_op) - counts)
-        topics[topic] = replace(state, records=sum(by_op.values()), by_op=by_op)
-    clean = replace(committed, topics=topics, overlaps=(), appends=())
-    operation_id = f"overlap-{uuid.uuid4().hex}"
-    kept = rows.dropDuplicates(list(RECORD_IDENTITY)).coalesce(1).sortWithinPartitions("table", "partition", "offset")
-    writer = kept.write.format("delta").mode("overwrite").option("replaceWhere", _span(committed.overlaps))
-    writer = writer.option("txnAppId", APPEND_APP).option("txnVersion", committed.turn)
-    writer.option("userMetadata", bronze_metadata(operation_id, clean, {})).save(path)
-    commit = table_of(path).find_commit(operation_id)
-    return replace(clean, version=commit.version, turn=commit.version + 1)
-
-
-def _span(overlaps: Sequence[Overlap]) -> str:
-    return " OR ".join(
-        f"(topic = {literal(o.topic)} AND partition = {o.partition} AND offset >= {o.start} AND offset < {o.end})"
-        for o in overlaps
-    )
-
-
-TABLE_PROPERTIES = {
-    "delta.dataSkippingStatsColumns": "table,topic,partition,offset,timestamp,position",
-    "delta.checkpointInterval": "100",
-    "delta.enableDeletionVectors": "false",
-}
-ONE_FILE_UP_TO = 200_000
+Task = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 ReadRecords = Callable[[Sequence[TopicRange]], DataFrame]
+ReadRanges = Callable[[BronzeSpec, Sequence[TopicRange]], list[pa.Table]]
+"""spark.bronze.range_reader.read_ranges, or another way to the same records."""
+OFFSETS_A_PART, MOST_OFFSETS_A_PART = 25_000, 125_000
+"""A second task costs 0.1 s, in which one reads about as many; and a task holds all that it reads."""
+MOST_HERE, MOST_BYTES_HERE = 200_000, 64 << 20
+"""Records of Spark's that the client writes as one file, and their bytes; also those of a file that a task writes."""
+_SCHEMA = "result string, left string"
 
 
 def run(session: SparkSession, spec: BronzeSpec) -> JobResult:
     """Append what of the ranges is not committed yet."""
+    done = append_by_tasks(session, spec).result if can_append_by_tasks(spec) else None
+    return append_by_spark(session, spec) if done is None else done
+
+
+def append_by_spark(session: SparkSession, spec: BronzeSpec) -> JobResult:
+    """The same; Spark reads the records and decodes them."""
 
     def read(topics: Sequence[TopicRange]) -> DataFrame:
         return kafka_ranges.read(session, spec, topics)
 
-    with lend_to_spark(spec.path), kafka_ranges.refusals_named((spec.bootstrap, spec.login)):
+    with kafka_ranges.refusals_named((spec.bootstrap, spec.login)):
         return run_again(lambda: append(session, spec, read))
 
 
 def append(session: SparkSession, spec: BronzeSpec, read: ReadRecords) -> JobResult:
     """Append the records that `read` gives for the ranges not committed yet, in the columns of Spark's Kafka source.
 
-    The counts are part of the commit, so that no reader ever has to guess what a commit holds. The append is
-    conditional: each carries the number of its turn (Committed.turn) as a Delta transaction. The one that is refused
-    looks at the log again, and appends what it has read where the other one concerned other topics, else begins anew.
+    Raises:
+        CommitLeftOutError: somebody else has appended some of them meanwhile.
     """
-    started = time.monotonic()
-    committed = table_of(spec.path).fold(fold)
-    if committed.version >= 0 and not committed.topics:
-        table_of(spec.path).refuse_foreign()
-    if committed.overlaps:
-        committed = remove_overlaps(session, spec.path, committed)
-    todo = [left for topic in spec.topics if (left := kafka_ranges.remaining(topic, committed)) is not None]
-    if not todo:
+    started, missing = time.monotonic(), find_missing_ranges(spec)
+    if not missing.todo:
         return append_result(None, {}, [], started)
-    filled = [topic for topic in todo if topic.has_offsets]
-    if not filled:
-        shares = batch_records.shares(todo, [])
-        empty = session.createDataFrame([], BRONZE_SCHEMA)
-        return append_result(_commit(spec, committed, empty, shares), shares, todo, started)
-    spark_plans.suit(session, events=sum(end - start for t in filled for start, end in t.ranges.values()))
-    drafts, groups = _draft_and_count(read(filled), filled, committed)
+    filled = [topic for topic in missing.todo if topic.has_offsets]
+    commit = partial(commit_parts, spec, started=started, lend=lend_to_spark)
     try:
-        # Log positions of other incarnations of a topic mean nothing here.
-        epochs = {t.topic: t.epoch for t in filled}
-        same = replace(committed, topics={n: s for n, s in committed.topics.items() if s.epoch == epochs.get(n)})
-        placed, openings = batch_records.assign_positions(drafts, groups, same)
-        events = batch_records.reposition_reloads(placed, groups, filled, same)
-        shares = batch_records.shares(todo, groups, None if events is drafts else events, openings)
-        return append_result(_commit(spec, committed, events, shares), shares, todo, started)
-    finally:
-        drafts.unpersist()
+        if not filled:
+            return commit([])
+        spark_plans.suit(session, events=sum(end - start for t in filled for start, end in t.ranges.values()))
+        drafts, groups = _draft_and_count(read(filled), filled, missing.committed)
+        try:
+            # Log positions of other incarnations of a topic mean nothing here.
+            epochs = {t.topic: t.epoch for t in filled}
+            same = {n: state for n, state in missing.committed.topics.items() if state.epoch == epochs.get(n)}
+            committed = replace(missing.committed, topics=same)
+            placed, openings = batch_records.assign_positions(drafts, groups, committed)
+            events = batch_records.reposition_reloads(placed, groups, filled, committed)
+            shares = batch_records.shares(missing.todo, groups, None if events is drafts else events, openings)
+            return commit(_write_events(spec, missing, events, groups), shares=shares)
+        finally:
+            drafts.unpersist()
+    except LeftToSparkError as error:
+        raise CommitLeftOutError(f"{spec.path}: {error}") from error
 
 
 def _draft_and_count(records: DataFrame, topics: Sequence[TopicRange], committed: Committed) -> tuple[DataFrame, list[Group]]:
@@ -151,71 +109,122 @@ def _draft_and_count(records: DataFrame, topics: Sequence[TopicRange], committed
 def _persist_and_count(drafts: DataFrame, topics: Sequence[TopicRange]) -> tuple[DataFrame, list[Group]]:
     persisted = drafts.persist()
     try:
-        return persisted, count_groups(persisted, topics)
+        return persisted, batch_records.count_groups(persisted, topics)
     except BaseException:
         persisted.unpersist()
         raise
 
 
-def _commit(spec: BronzeSpec, committed: Committed, events: DataFrame, shares: Mapping[str, TopicCommit]) -> int:
-    """The commit's version: the next one where others have appended meanwhile, but nothing of our topics."""
-    while True:
-        try:
-            return _write(spec, committed, events, shares)
-        except MAY_PASS as error:
-            newer = _newer(spec.path, committed, shares) if is_conflict(error) else None
-            if newer is None:
-                raise
-            committed = newer
+def _write_events(spec: BronzeSpec, missing: MissingRanges, events: DataFrame, groups: Sequence[Group]) -> list[BatchPart]:
+    """The events as files, one where they are few. Where executors have no Python, the client writes a partition at a time."""
+    rows = events.select(*[sf.col(name).cast(kind).alias(name) for name, kind, _ in BRONZE_COLUMNS])
+    if sum(g.records for g in groups) <= MOST_HERE and sum(g.size for g in groups) <= MOST_BYTES_HERE:
+        return [write_part(spec.path, missing.identity, rows.toArrow())]
+    if small_work_lack(events.sparkSession):
+        parts = range(events.select(sf.spark_partition_id().alias("n")).agg(sf.max("n").alias("n")).collect()[0].n + 1)
+        return [write_part(spec.path, missing.identity, rows.where(sf.spark_partition_id() == n).toArrow()) for n in parts]
+    task = partial(write_events_in_task, spec.path, missing.identity)
+    return [BatchPart.from_json(row.result) for row in rows.mapInArrow(task, _SCHEMA).collect()]
 
 
-def _newer(path: str, committed: Committed, shares: Mapping[str, TopicCommit]) -> Committed | None:
-    """The log as it is now, where others have appended since, but nothing of our topics; else None."""
-    now = table_of(path).fold(fold)
-    same = all(now.topics.get(topic) == committed.topics.get(topic) for topic in shares)
-    return now if same and not now.overlaps and now.turn > committed.turn else None
+def write_events_in_task(path: str, identity: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a task: files of the rows of one partition, each as large as one that the client writes."""
+    for rows in _in_pieces(batches):
+        yield _row(write_part(path, identity, rows).to_json(), None)
 
 
-def _write(spec: BronzeSpec, committed: Committed, events: DataFrame, shares: Mapping[str, TopicCommit]) -> int:
-    records = sum(share.records for share in shares.values())
-    rows = events.select(*BRONZE_NAMES)
-    if records <= ONE_FILE_UP_TO:
-        rows = rows.coalesce(1).sortWithinPartitions("table", "partition", "offset")
-    # A larger batch has one partition's records in each task, in their order: sorting them cost a third of the write.
-    writer = rows.write.format("delta").mode("append")
-    writer = writer.option("userMetadata", bronze_metadata(spec.operation_id, committed, shares))
-    writer = writer.option("txnAppId", APPEND_APP).option("txnVersion", committed.turn)
-    if committed.version < 0:
-        writer = writer.options(**TABLE_PROPERTIES)
-    writer.save(spec.path)
-    return table_of(spec.path).find_commit(spec.operation_id, rows=records).version
+def _in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    piece: list[pa.RecordBatch] = []
+    for batch in batches:
+        piece.append(batch)
+        if sum(b.num_rows for b in piece) >= MOST_HERE or sum(b.nbytes for b in piece) >= MOST_BYTES_HERE:
+            yield pa.Table.from_batches(piece)
+            piece = []
+    if piece:
+        yield pa.Table.from_batches(piece)
 
 
-def append_result(
-    version: int | None, shares: Mapping[str, TopicCommit], todo: Sequence[TopicRange], started: float
-) -> JobResult:
-    """What a run tells; `started` is of time.monotonic()."""
-    by_op: Counter[str] = Counter()
-    tables: dict[str, dict[str, object]] = {}
-    for topic, share in shares.items():
-        by_op.update(share.by_op)
-        tables[share.table] = {
-            "topic": topic,
-            "records": share.records,
-            "by_op": share.by_op,
-            "ranges": {str(p): list(r) for p, r in share.ranges.items()},
-        }
-    records = sum(by_op.values())
-    return JobResult(
-        job="bronze",
-        table=None,
-        version=version,
-        rows_read=records,
-        rows_inserted=records,
-        rows_updated=0,
-        rows_deleted=0,
-        by_op=dict(by_op),
-        ranges={t.topic: dict(t.ranges) for t in todo},
-        seconds=round(time.monotonic() - started, 3),
-        detail={"tables": tables},
-    )
+def can_append_by_tasks(spec: BronzeSpec) -> bool:
+    """Whether tasks may append it, however large it is: records that they read."""
+    read = all(topic.envelope == ENVELOPE and topic.connector in CONNECTORS for topic in spec.topics if topic.has_offsets)
+    return read and not spec.kafka_options
+
+
+@dataclass(frozen=True)
+class SmallBatchOutcome:
+    """What became of a batch: the job's result, or why it is left to Spark."""
+
+    result: JobResult | None
+    left: str = ""
+
+
+def append_by_tasks(session: SparkSession, spec: BronzeSpec) -> SmallBatchOutcome:
+    """Files by tasks, and their commit by the client; or nothing at all, and why.
+
+    Where executors have no Python, the client does what tasks do, one after the other.
+    """
+    started, parts = time.monotonic(), count_parts(session, spec)
+    run = _run_here if small_work_lack(session) else partial(_run_tasks, session)
+    try:
+        rows = run(parts, partial(write_part_in_task, spec.to_json(), parts))
+        written = [BatchPart.from_json(row["result"]) for row in rows if row["result"]]
+        if left := next((row["left"] for row in rows if row["left"]), ""):
+            part_files.discard_parts(spec, written)
+            return SmallBatchOutcome(None, left)
+        return SmallBatchOutcome(commit_parts(spec, written, started=started))
+    except SparkJobError as error:
+        return SmallBatchOutcome(None, f"{type(error).__name__}: {str(error)[:500]}")
+    except SPARK_FAILURES as error:
+        if is_closed_session(error):
+            raise
+        # Whatever it was, Spark's own append meets it, or does without: the log says what is committed.
+        return SmallBatchOutcome(None, f"the job of small batches failed: {error_text(error)[:500]}")
+
+
+def count_parts(session: SparkSession, spec: BronzeSpec) -> int:
+    """How many tasks read the batch: as many as a query of the session has, more for many records, but none for a few."""
+    offsets = sum(end - start for topic in spec.topics for start, end in topic.ranges.values())
+    most = offsets // OFFSETS_A_PART
+    if most < 2:
+        return 1
+    return max(-(-offsets // MOST_OFFSETS_A_PART), min(int(session.conf.get("spark.sql.shuffle.partitions") or 1), most))
+
+
+def _run_tasks(session: SparkSession, tasks: int, task: Task) -> Sequence[Mapping[str, str | None]]:
+    return [row.asDict() for row in session.range(0, tasks, 1, tasks).mapInArrow(task, _SCHEMA).collect()]
+
+
+def _run_here(tasks: int, task: Task) -> Sequence[Mapping[str, str | None]]:
+    numbers = (pa.RecordBatch.from_pydict({"id": [number]}) for number in range(tasks))
+    return [row for answer in task(numbers) for row in answer.to_pylist()]
+
+
+def write_ranges(spec: BronzeSpec, number: int, parts: int, read_ranges: ReadRanges = range_reader.read_ranges) -> BatchPart:
+    """Part `number` of `parts` of what is not committed yet: a file that no commit names. Others may append meanwhile.
+
+    Raises:
+        LeftToSparkError: Spark has to look at it.
+        JobRefusedError: as find_missing_ranges.
+    """
+    missing = find_missing_ranges(spec)
+    own = part_files.divide_ranges(missing.todo, parts)[number : number + 1]
+    filled = [topic for topics in own for topic in topics if topic.has_offsets]
+    records = decode_records(read_ranges(spec, filled), filled)
+    groups = part_files.count_groups(records) if records.num_rows else ()
+    return write_part(spec.path, missing.identity, records, groups)
+
+
+def write_part_in_task(spec: str, parts: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a task: the parts whose numbers the batches hold."""
+
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            try:
+                yield _row(write_ranges(BronzeSpec.from_json(spec), number, parts).to_json(), None)
+            except Exception as error:  # noqa: BLE001 - Spark's own append does it, or says what is wrong
+                yield _row(None, f"{type(error).__name__}: {str(error)[:500]}")
+
+
+def _row(result: str | None, left: str | None) -> pa.RecordBatch:
+    schema = pa.schema([("result", pa.string()), ("left", pa.string())])
+    return pa.RecordBatch.from_pylist([{"result": result, "left": left}], schema=schema)

@@ -62,6 +62,8 @@ class Group(NamedTuple):
     opening: str | None = None
     unanchored: int = 0
     schema_ids: SchemaIds | None = None
+    size: int = 0
+    """Bytes of keys and values, where Spark has counted."""
 
 
 def assign_positions(drafts: DataFrame, groups: Sequence[Group], committed: Committed) -> tuple[DataFrame, Openings]:
@@ -199,6 +201,7 @@ def count_groups(drafts: DataFrame, topics: Sequence[TopicRange]) -> list[Group]
         sf.min("offset").alias("first_offset"),
         sf.unix_micros(sf.min("timestamp")).alias("min_timestamp"),
         sf.count_if(unanchored).alias("unanchored"),
+        sf.sum(sum((sf.coalesce(sf.octet_length(name), sf.lit(0)) for name in ("key", "value")), sf.lit(0))).alias("size"),
         *_reach(),
         *(heads() if framed else ()),
     )

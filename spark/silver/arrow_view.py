@@ -203,9 +203,7 @@ def _with_changes(silver: SilverVersion, committed: Committed, spec: SilverSpec)
     after = before.bronze_version if before else -1
     tail = BronzeTail(spec.bronze_path, [spec.table], after=after, version=committed.version)
     silver_run = SilverRun(None, spec, committed, before, uuid.uuid4().hex)  # type: ignore[arg-type]
-    topics = committed.of_table(spec.table)
-    held_twice = any(overlap.topic in topics for overlap in committed.overlaps)
-    changes = newest_changes(SmallTable(spec, committed, held_twice=held_twice), silver_run, tail, silver.table)
+    changes = newest_changes(SmallTable(spec, committed), silver_run, tail, silver.table)
     rows = changes.rows
     schema = rows.schema if silver.table is None else _columns_of(silver)
     rows = rows.select(schema.names).cast(schema)

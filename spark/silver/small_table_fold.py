@@ -118,11 +118,10 @@ _FIGURES = {"late_events": 0, "refolded_keys": 0, "carried_keys": 0, "quarantine
 
 @dataclass(frozen=True)
 class SmallTable:
-    """A table, and what bronze has committed of its topics; `held_twice`: bronze has rows of them in two copies."""
+    """A table, and what bronze has committed of its topics."""
 
     spec: SilverSpec
     committed: Committed
-    held_twice: bool = False
 
 
 def read_folded(path: str) -> Folded | None:
@@ -296,7 +295,6 @@ def new_rows(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> Chan
 def _batch(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> NewRecords:
     spec, before = silver_run.spec, silver_run.before
     fields = fields_of(spec)
-    leave_first({"rows of bronze are held twice": table.held_twice})
     refuse_rules(silver_run, fields)
     records, is_late = _new_records(tail.of_table(spec.table), table.committed.of_table(spec.table), before)
     leave_first({f"the events have {records.nbytes >> 20} MiB": records.nbytes > MOST_BATCH_BYTES})

@@ -101,8 +101,7 @@ def _deal(tables: Sequence[SilverSpec], committed: Committed, *, most: int) -> l
 
 def _item(number: int, table: SilverSpec, committed: Committed) -> dict[str, object]:
     topics = {name: state.to_dict() for name, state in committed.of_table(table.table).items()}
-    overlaps = any(overlap.topic in topics for overlap in committed.overlaps)
-    return {"number": number, "spec": table.to_json(), "version": committed.version, "topics": topics, "overlaps": overlaps}
+    return {"number": number, "spec": table.to_json(), "version": committed.version, "topics": topics}
 
 
 def fold_group(payload: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -124,7 +123,7 @@ def _outcomes(items: Sequence[dict]) -> Iterator[dict[str, object]]:
     for item in items:
         topics = {name: CommittedTopic.from_dict(state) for name, state in item["topics"].items()}
         committed = Committed(item["version"], topics)
-        tables.append(SmallTable(SilverSpec.from_json(item["spec"]), committed, held_twice=item["overlaps"]))
+        tables.append(SmallTable(SilverSpec.from_json(item["spec"]), committed))
     for item, (result, left) in zip(items, fold_tables(tables), strict=True):
         yield {"number": item["number"], "result": result and result.to_json(), "left": left}
 

@@ -21,7 +21,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark.bronze import small_append as small_batches
+from spark.bronze import append_job as bronze_job
 from spark.errors import JobRefusedError
 from spark.events.kafka_source import refusals_named
 from spark.events.moved_offsets import our_offset
@@ -90,7 +90,7 @@ class Carrier:
         """Bronze up to these offsets, and all that bronze has into the tables."""
         for window in windows(self._ranges(ends), self.spec.max_offsets):
             bronze = replace(self.spec.bronze, topics=tuple(window), operation_id=f"stream:{uuid.uuid4().hex[:8]}")
-            self._tell(small_batches.append_small_batch(self.session, bronze))
+            self._tell(bronze_job.run(self.session, bronze))
         self.fold()
 
     def fold(self) -> None:

@@ -24,7 +24,6 @@ __all__ = [
     "Committed",
     "CommittedTopic",
     "Folded",
-    "Overlap",
     "TopicCommit",
     "bronze_metadata",
     "carries",
@@ -49,17 +48,6 @@ RESTORED = metadata_text("restore", {})
 
 
 @dataclass(frozen=True)
-class Overlap:
-    """Offsets `[start, end)` that two appends hold both: a job was killed, but its write went on in the Spark server
-    and was committed after the next job's."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True)
 class Committed:
     """The fold of a log: `version` is the newest version that was looked at, -1 for none."""
 
@@ -68,8 +56,6 @@ class Committed:
     oldest_seen: int = -1
     appends: tuple[tuple[int, dict[str, TopicCommit]], ...] = ()
     """The appends that were read, newest first: `(version, {topic: share})`."""
-    overlaps: tuple[Overlap, ...] = ()
-    """What is in the table twice, until whoever meets it first takes it out (spark.bronze.append_job)."""
     turn: int = 0
     """The number of the next append as a transaction of Delta's: of two with one number, one is refused or left out.
 
@@ -127,30 +113,11 @@ def fold(commits: Iterable[tuple[int, str | None]]) -> Committed:
         raise HistoryTooShortError(f"versions {base + 1}..{oldest - 1} are missing from the history; read further back")
     appends = tuple((v, {t: TopicCommit.from_dict(s) for t, s in d["topics"].items()}) for v, d in ours)
     topics = {t: CommittedTopic.from_dict(s) for t, s in newest["committed"].items()}
-    overlaps: list[Overlap] = []
-    own = appends[0][1]
     for version, shares in reversed(appends):
         if base < version < newest_version:
             for topic, share in shares.items():
-                overlaps += _overlaps(topic, share, topics.get(topic), own.get(topic))
                 topics[topic] = share.after(topics.get(topic))
-    return Committed(tip, topics, oldest_seen=oldest, appends=appends, overlaps=tuple(overlaps), turn=turn)
-
-
-def _overlaps(topic: str, share: TopicCommit, state: CommittedTopic | None, newest: TopicCommit | None) -> list[Overlap]:
-    """What of an append between base and newest is held twice: `state` is that of the base plus the newest's ranges."""
-    if state is None or state.epoch != share.epoch:
-        return []
-    overlaps = []
-    for partition, (start, end) in share.ranges.items():
-        again = newest.ranges.get(partition) if newest else None
-        spans = [(again[0], again[1])] if again else []
-        done = again[0] if again else state.positions.get(partition, 0)
-        spans.append((0, done))
-        for low, high in spans:
-            if max(start, low) < min(end, high):
-                overlaps.append(Overlap(topic, partition, max(start, low), min(end, high)))
-    return overlaps
+    return Committed(tip, topics, oldest_seen=oldest, appends=appends, turn=turn)
 
 
 @dataclass(frozen=True)

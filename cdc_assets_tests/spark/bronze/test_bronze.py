@@ -21,10 +21,9 @@ from cdc_assets.registry.backup_store import BackupStore
 from cdc_assets.registry.source_declaration import TopicSource
 from cdc_assets_tests.support.lake.capture import Record
 from cdc_assets_tests.support.lake.committed import committed
-from cdc_assets_tests.support.lake.copies import plant_copies
 from cdc_assets_tests.support.lake.lake import Lake, rows
 from cdc_assets_tests.support.lake.topics import Broker
-from spark.bronze import small_append as bronze
+from spark.bronze import append_job as bronze
 from spark.errors import JobRefusedError
 from spark.specs import BronzeSpec, JobResult, TopicRange
 from spark.table.delta_table import DeltaTable
@@ -53,7 +52,7 @@ def test_only_committed_records_with_their_bytes(session: SparkSession, broker: 
     broker.transaction(topic, ['{"op":"c"}', "no json \N{SNOWMAN}"])
     broker.transaction(topic, ["aborted"], end="abort")
     broker.transaction(topic, ["second"])
-    result = bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
+    result = bronze.run(session, spec(broker, path, broker.range(topic)))
     found = rows(path)
     assert [row["value"].decode() for row in found] == ['{"op":"c"}', "no json \N{SNOWMAN}", "second"]
     assert [row["offset"] for row in found] == [0, 1, 5]
@@ -76,21 +75,21 @@ def test_the_same_range_twice_adds_nothing(session: SparkSession, broker: Broker
     topic = broker.topic()
     broker.transaction(topic, ["a", "b"])
     asked = broker.range(topic)
-    bronze.append_small_batch(session, spec(broker, path, asked))
-    again = bronze.append_small_batch(session, spec(broker, path, asked))
+    bronze.run(session, spec(broker, path, asked))
+    again = bronze.run(session, spec(broker, path, asked))
     assert (again.version, again.rows_inserted, len(rows(path))) == (None, 0, 2)
     broker.transaction(topic, ["c"])
-    more = bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
+    more = bronze.run(session, spec(broker, path, broker.range(topic)))
     assert (more.rows_inserted, len(rows(path))) == (1, 3)
 
 
 def test_a_range_of_markers_only_moves_on(session: SparkSession, broker: Broker, path: str) -> None:
     topic = broker.topic()
     broker.transaction(topic, ["a"])
-    bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
+    bronze.run(session, spec(broker, path, broker.range(topic)))
     before = broker.last_stable(topic)
     broker.transaction(topic, ["never"], end="abort")
-    result = bronze.append_small_batch(session, spec(broker, path, broker.range(topic, before)))
+    result = bronze.run(session, spec(broker, path, broker.range(topic, before)))
     assert (result.rows_inserted, result.version) == (0, 1)
     assert committed(path).topics[topic].positions == {0: broker.last_stable(topic)}
 
@@ -99,7 +98,7 @@ def test_many_topics_in_one_commit(session: SparkSession, broker: Broker, path: 
     topics = [broker.topic() for _ in range(4)]
     for number, topic in enumerate(topics[:3]):
         broker.transaction(topic, ["x"] * (number + 1))
-    result = bronze.append_small_batch(session, spec(broker, path, *[broker.range(topic) for topic in topics]))
+    result = bronze.run(session, spec(broker, path, *[broker.range(topic) for topic in topics]))
     assert (result.version, result.rows_inserted) == (0, 6)
     state = committed(path).topics
     assert [state[topic].records for topic in topics] == [1, 2, 3, 0]
@@ -110,7 +109,7 @@ def test_topics_compressed_by_every_codec(session: SparkSession, broker: Broker,
     topics = {codec: broker.topic() for codec in ("gzip", "snappy", "lz4", "zstd")}
     for codec, topic in topics.items():
         broker.send(topic, [(None, value) for value in values], codec=codec)
-    bronze.append_small_batch(session, spec(broker, path, *[broker.range(topic) for topic in topics.values()]))
+    bronze.run(session, spec(broker, path, *[broker.range(topic) for topic in topics.values()]))
     found = rows(path)
     assert {topic: [r["value"].decode() for r in found if r["topic"] == topic] for topic in topics.values()} == dict.fromkeys(
         topics.values(), values
@@ -121,13 +120,13 @@ def test_an_open_transaction_holds_the_range_end_back(session: SparkSession, bro
     topic = broker.topic()
     broker.transaction(topic, ["a"])
     producer = broker.transaction(topic, ["undecided"], end="open")
-    bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
+    bronze.run(session, spec(broker, path, broker.range(topic)))
     assert [row["value"] for row in rows(path)] == [b"a"]
     beyond = broker.range(topic, end=broker.last_stable(topic) + 1)
     with pytest.raises(JobRefusedError, match=rf"{topic} partition 0 offsets 2\.\.2.*last stable offset"):
-        bronze.append_small_batch(session, spec(broker, path, beyond, **{"kafkaConsumer.pollTimeoutMs": "2000"}))
+        bronze.run(session, spec(broker, path, beyond, **{"kafkaConsumer.pollTimeoutMs": "2000"}))
     broker.commit(producer, topic)
-    bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
+    bronze.run(session, spec(broker, path, broker.range(topic)))
     assert sorted(row["value"] for row in rows(path)) == [b"a", b"undecided"]
 
 
@@ -137,7 +136,7 @@ def test_records_that_are_gone_are_named(session: SparkSession, broker: Broker, 
     broker.transaction(topic, ["a", "b", "c", "d", "e"])
     broker.delete_before(topic, kept_from)
     with pytest.raises(JobRefusedError, match=rf"{topic} partition 0 offsets 0\.\.5"):
-        bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
+        bronze.run(session, spec(broker, path, broker.range(topic)))
     assert not Path(path, "_delta_log").exists()
 
 
@@ -169,14 +168,14 @@ def test_each_row_says_its_epoch_and_the_backup_follows(session: SparkSession, t
 def test_a_hole_another_topic_and_own_options_are_refused(session: SparkSession, broker: Broker, path: str) -> None:
     topic = broker.topic()
     broker.transaction(topic, ["a", "b"])
-    bronze.append_small_batch(session, spec(broker, path, broker.range(topic)))
+    bronze.run(session, spec(broker, path, broker.range(topic)))
     with pytest.raises(JobRefusedError, match=rf"{topic} partition 0.*offset 5.*up to 3.*offsets 3\.\.4 would be lost"):
-        bronze.append_small_batch(session, spec(broker, path, broker.range(topic, 5, 9)))
+        bronze.run(session, spec(broker, path, broker.range(topic, 5, 9)))
     other = TopicRange("t", topic, "id-2", 0, {0: (0, 3)})
     with pytest.raises(JobRefusedError, match=r"recreated: its id is id-2, bronze has committed id-1"):
-        bronze.append_small_batch(session, spec(broker, path, other))
+        bronze.run(session, spec(broker, path, other))
     with pytest.raises(JobRefusedError, match="failOnDataLoss"):
-        bronze.append_small_batch(session, spec(broker, path, broker.range(topic, 3, 9), failOnDataLoss="false"))
+        bronze.run(session, spec(broker, path, broker.range(topic, 3, 9), failOnDataLoss="false"))
 
 
 def test_killed_after_the_commit(remote: str, session: SparkSession, broker: Broker, path: str, tmp_path: Path) -> None:
@@ -184,10 +183,11 @@ def test_killed_after_the_commit(remote: str, session: SparkSession, broker: Bro
     broker.transaction(topic, ["a", "b"])
     asked = spec(broker, path, broker.range(topic))
     (tmp_path / "spec.json").write_text(asked.to_json())
-    # The job's process dies when it looks for its commit, the first thing that it does once Delta has it.
+    # The job's process dies as soon as its commit is in the log.
     code = (
-        "import os, signal, sys; from spark import __main__; from spark.table.delta_table import DeltaTable\n"
-        "DeltaTable.find_commit = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import os, signal, sys; from spark import __main__; from spark.bronze import append_job, part_files\n"
+        "append_job.can_append_by_tasks = lambda _: False\n"
+        "part_files.append_result = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
         "sys.exit(__main__.main(sys.argv[1:]))"
     )
     command = [sys.executable, "-c", code, "--job", "bronze", "--spec", str(tmp_path / "spec.json"), "--remote", remote]
@@ -199,29 +199,24 @@ def test_killed_after_the_commit(remote: str, session: SparkSession, broker: Bro
     assert len(rows(path)) == 2
 
 
-def test_a_write_that_outlived_its_job_is_taken_out_again(session: SparkSession, tmp_path: Path) -> None:
+def test_an_append_that_comes_too_late_is_refused(session: SparkSession, tmp_path: Path) -> None:
+    """A job has looked at the log, and before it commits somebody else has appended its records: nothing is there twice."""
     lake = Lake(session, tmp_path)
     lake.put("t", *[Record(offset, None, f'{{"op":"c","n":{offset}}}') for offset in range(6)])
     lake.put("other", Record(0, None, '{"op":"r"}'))
     lake.append(lake.ranges("t", {0: 2}), lake.ranges("other", {0: 1}))
     stale = committed(lake.bronze_path)
     lake.append(lake.ranges("t", {0: 6}))
-    looks = [stale]
+    looks = [stale, stale]
     with pytest.MonkeyPatch.context() as patch:
-        # The killed job had looked before the other one committed, and its write comes last: Delta refuses it.
         whole = DeltaTable.fold
         patch.setattr(DeltaTable, "fold", lambda *a, **k: looks.pop() if looks else whole(*a, **k))
         lake.by_task = False
         assert lake.append(lake.ranges("t", {0: 4})).version is None
         assert looks == []
     assert sorted(row["offset"] for row in rows(lake.bronze_path)) == [0, 0, 1, 2, 3, 4, 5]
-    # As an earlier version's was committed.
-    assert plant_copies(lake.bronze_path) == 4
-    assert sorted(row["offset"] for row in rows(lake.bronze_path)) == [0, 0, 1, 2, 2, 3, 3, 4, 4, 5, 5]
-    lake.append(lake.ranges("t", {0: 6}))
-    assert sorted(row["offset"] for row in rows(lake.bronze_path)) == [0, 0, 1, 2, 3, 4, 5]
     after = committed(lake.bronze_path)
-    assert (after.topics["core.source.public.t"].records, after.overlaps) == (6, ())
+    assert after.topics["core.source.public.t"].records == 6
     assert after.topics["core.source.public.t"].positions == {0: 6}
 
 
@@ -230,12 +225,12 @@ _AS_FAR_AS = """
 import sys, time
 from spark import __main__
 from spark.bronze import append_job as bronze
-from spark.table.delta_table import DeltaTable
 
 def stop(*arguments, **named):
     print("here", flush=True)
     time.sleep(600)
 
+bronze.can_append_by_tasks = lambda _: False
 if sys.argv[1]:
     setattr(bronze, sys.argv[1], stop)
 sys.exit(__main__.main(sys.argv[2:]))
@@ -246,7 +241,7 @@ sys.exit(__main__.main(sys.argv[2:]))
     "where",
     [
         pytest.param("_persist_and_count", id="reading", marks=pytest.mark.all),
-        pytest.param("_write", id="before the write", marks=pytest.mark.all),
+        pytest.param("_write_events", id="before the write", marks=pytest.mark.all),
         pytest.param("", id="within the write"),
     ],
 )
@@ -262,19 +257,15 @@ def test_killed_while_writing(remote: str, session: SparkSession, broker: Broker
         if where:
             assert process.stdout.readline() == "here\n"
         else:
-            # Delta opens a file of rows where the table will be, and commits it when it is full.
+            # A file of rows is opened where the table will be, and committed when it is full.
             while not [*Path(path).rglob("*.parquet")]:
                 assert process.poll() is None
                 time.sleep(0.002)
         process.kill()
     assert process.returncode == -signal.SIGKILL
-    # The server goes on with what the dead client had asked for. Where that is committed after this job's own append, the
-    # next job takes it out (bronze_overlap).
-    until = time.monotonic() + 300
-    bronze.append_small_batch(session, asked)
-    while (found := len(rows(path))) != 2000:
-        assert time.monotonic() < until, f"{found} rows"
-        bronze.append_small_batch(session, asked)
+    # The server goes on with what the dead client had asked for, and commits nothing of it.
+    bronze.run(session, asked)
+    assert len(rows(path)) == 2000
 
 
 def test_the_command_line_says_why_it_failed(remote: str, broker: Broker, path: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from cdc_assets_tests.support.lake.lake import rows, values
 from cdc_assets_tests.support.lake.topics import PATIENCE, Broker
-from spark.bronze import small_append as bronze
+from spark.bronze import append_job as bronze
 from spark.events.large_records import MOST_BYTES
 from spark.specs import BronzeSpec, Column, SilverSpec, TopicRange
 
@@ -76,7 +76,7 @@ def test_250_mb_in_some_kb(session: SparkSession, kafka: str, tmp_path: Path, fo
     send(broker, other, {1: record(1, "another table")})
     path = str(tmp_path / "bronze")
     asked = (topic_range(broker, topic, form), TopicRange("o", other, "id-2", 0, {0: (0, 1)}, *form))
-    done = bronze.append_small_batch(session, BronzeSpec(path, kafka, asked, uuid.uuid4().hex))
+    done = bronze.run(session, BronzeSpec(path, kafka, asked, uuid.uuid4().hex))
     assert done.rows_inserted == 9
     held = {(row["table"], row["partition"], row["offset"]): row for row in rows(path)}
     assert {(table, p, offset): len(row["value"]) > MIB for (table, p, offset), row in held.items()} == {
@@ -107,7 +107,7 @@ def test_what_nobody_unpacks(session: SparkSession, kafka: str, tmp_path: Path, 
     send(broker, topic, {3: change(3, "three")})
     path = str(tmp_path / "bronze")
     form = ("debezium-json", "postgresql")
-    bronze.append_small_batch(session, BronzeSpec(path, kafka, (topic_range(broker, topic, form),), uuid.uuid4().hex))
+    bronze.run(session, BronzeSpec(path, kafka, (topic_range(broker, topic, form),), uuid.uuid4().hex))
     told = {row["offset"]: row["value"].decode() for row in rows(path)}
     assert [told[0], told[2]] == [change(1, "one"), change(3, "three")]
     assert told[1] == "the record is too large: its batch does not unpack into 512 MiB, so size and digest are not known"

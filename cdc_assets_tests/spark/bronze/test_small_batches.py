@@ -10,15 +10,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
 from cdc_assets.clients.delta_log import bronze_committed
-from cdc_assets_tests.support.lake.lake import rows
+from cdc_assets_tests.support.lake.lake import append_here, rows
 from cdc_assets_tests.support.lake.topics import Broker
-from spark.bronze import append_job as by_spark
-from spark.bronze import small_append as small
-from spark.bronze.part_files import divide_ranges
+from spark.bronze import append_job, part_files
+from spark.bronze.narrow_columns import narrow
+from spark.bronze.range_reader import SCHEMA
 from spark.record_formats import ANCHOR_HEADER
 from spark.specs import BronzeSpec, JobResult, TopicRange
 from spark.table.commit_metadata import parse
@@ -82,10 +83,12 @@ def test_the_same_rows_and_the_same_commit(
     session: SparkSession, kafka: str, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = Broker(kafka)
+    if seed == 2:
+        monkeypatch.setattr(append_job, "small_work_lack", lambda _: "executors without Python: the client does it")
     if seed:
         # Several tasks write, more of them than run at a time, and another commits.
-        monkeypatch.setattr(small, "OFFSETS_A_PART", 20)
-        monkeypatch.setattr(small, "MOST_OFFSETS_A_PART", 50)
+        monkeypatch.setattr(append_job, "OFFSETS_A_PART", 20)
+        monkeypatch.setattr(append_job, "MOST_OFFSETS_A_PART", 50)
     topics = [(broker.topic(partitions=2), kind) for kind in KINDS]
     for number, (topic, kind) in enumerate(topics):
         for partition in (0, 1):
@@ -97,9 +100,9 @@ def test_the_same_rows_and_the_same_commit(
         return writer(session, BronzeSpec(path, kafka, tuple(ranges(broker, topics, end=end)), uuid.uuid4().hex))
 
     for path in paths:
-        run(path, end=False, writer=by_spark.run)
-    first = run(paths[0], end=True, writer=by_spark.run)
-    outcome = small.append_by_tasks(
+        run(path, end=False, writer=append_job.append_by_spark)
+    first = run(paths[0], end=True, writer=append_job.append_by_spark)
+    outcome = append_job.append_by_tasks(
         session, BronzeSpec(paths[1], kafka, tuple(ranges(broker, topics, end=True)), uuid.uuid4().hex)
     )
     second = outcome.result
@@ -110,16 +113,16 @@ def test_the_same_rows_and_the_same_commit(
     assert said(paths[1]) == said(paths[0])
     assert (second.by_op, second.ranges, second.version) == (first.by_op, first.ranges, first.version)
     anew = str(tmp_path / "anew")
-    outcome = small.append_by_tasks(session, BronzeSpec(anew, kafka, tuple(ranges(broker, topics, end=True)), "anew"))
+    outcome = append_job.append_by_tasks(session, BronzeSpec(anew, kafka, tuple(ranges(broker, topics, end=True)), "anew"))
     assert outcome.result is not None, outcome.left
     assert sorted(rows(anew), key=lambda row: [row[name] for name in order]) == one
     made, other_made = (session.read.format("delta").load(path).schema for path in (anew, paths[0]))
     assert [(f.name, f.dataType) for f in made] == [(f.name, f.dataType) for f in other_made]
     assert DeltaTable(anew).metadata().configuration == DeltaTable(paths[0]).metadata().configuration
     again = BronzeSpec(paths[1], kafka, tuple(ranges(broker, topics, end=True)), "again")
-    outcome = small.append_by_tasks(session, again)
+    outcome = append_job.append_by_tasks(session, again)
     assert outcome.result is not None
-    assert [outcome.result.version, by_spark.run(session, again).version] == [None, None]
+    assert [outcome.result.version, append_job.append_by_spark(session, again).version] == [None, None]
     assert session.read.format("delta").load(paths[1]).count() == len(one)
 
 
@@ -127,11 +130,8 @@ def test_the_same_rows_and_the_same_commit(
     "value",
     [
         "no json",
-        '{"op":"c"}',
-        *(
-            pytest.param(value, marks=pytest.mark.all)
-            for value in ("null", "[1]", '{"op":"x","source":{"lsn":1,"sequence":"[\\"1\\",\\"1\\"]"}}', '{"a":1} {"b":2}')
-        ),
+        '{"op":"c","source":{"lsn":1}}',
+        *(pytest.param(value, marks=pytest.mark.all) for value in ("null", "[1]", '{"op":1}', '{"a":1} {"b":2}')),
     ],
 )
 def test_a_record_that_spark_has_to_look_at(session: SparkSession, kafka: str, tmp_path: Path, value: str) -> None:
@@ -139,12 +139,34 @@ def test_a_record_that_spark_has_to_look_at(session: SparkSession, kafka: str, t
     topic = broker.topic()
     broker.transaction(topic, ['{"op":"c"}', value])
     asked = TopicRange("t", topic, "id-1", 0, {0: (0, broker.last_stable(topic))})
-    by_spark.run(session, BronzeSpec(path, kafka, (TopicRange("t", topic, "id-1", 0, {0: (0, 1)}),), "first"))
-    outcome = small.append_by_tasks(session, BronzeSpec(path, kafka, (asked,), "by task"))
+    append_job.append_by_spark(session, BronzeSpec(path, kafka, (TopicRange("t", topic, "id-1", 0, {0: (0, 1)}),), "first"))
+    outcome = append_job.append_by_tasks(session, BronzeSpec(path, kafka, (asked,), "by task"))
     assert outcome.left.startswith("LeftToSparkError: a "), outcome
     assert len(rows(path)) == 1
-    assert small.append_small_batch(session, BronzeSpec(path, kafka, (asked,), "by either")).rows_inserted == 1
+    assert append_job.run(session, BronzeSpec(path, kafka, (asked,), "by either")).rows_inserted == 1
     assert sorted(row["value"].decode() for row in rows(path)) == sorted(['{"op":"c"}', value])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_records_that_are_no_whole_event_are_told_as_by_spark(
+    session: SparkSession, kafka: str, tmp_path: Path, kind: str
+) -> None:
+    """Without an op, with another one, without a place in the source's log: they are in bronze, and counted, all the same."""
+    broker, choice = Broker(kafka), random.Random(1)
+    topic = broker.topic()
+    source = source_of(kind, 3, "u", choice)
+    texts = [{}, {"a": 1}, {"op": "c"}, {"op": None, "source": source}, {"op": "x", "source": source}, {"op": "r", "source": {}}]
+    texts += [{"op": "u", "source": source_of(kind, 4, "u", choice)}, {"op": "c", "source": None}]
+    broker.transaction(topic, [json.dumps(text) for text in texts])
+    asked = TopicRange("t", topic, "id-1", 0, {0: (0, broker.last_stable(topic))}, connector=kind)
+    paths = [str(tmp_path / name) for name in ("spark", "task")]
+    append_job.append_by_spark(session, BronzeSpec(paths[0], kafka, (asked,), "spark"))
+    outcome = append_job.append_by_tasks(session, BronzeSpec(paths[1], kafka, (asked,), "task"))
+    assert outcome.result is not None, outcome.left
+    one, other = (sorted(rows(path), key=lambda row: row["offset"]) for path in paths)
+    assert other == one
+    assert [row["position"] is None for row in one].count(False) >= 2
+    assert said(paths[1]) == said(paths[0])
 
 
 def written_files(path: Path) -> list[Path]:
@@ -161,9 +183,9 @@ def test_parts_of_a_batch_that_is_left_go(
     broker, path = Broker(kafka), tmp_path / "bronze"
     topic = broker.topic()
     broker.transaction(topic, [*(a_change(n) for n in range(1, 40)), "no json"])
-    monkeypatch.setattr(small, "OFFSETS_A_PART", 20)
+    monkeypatch.setattr(append_job, "OFFSETS_A_PART", 20)
     asked = TopicRange("t", topic, "id-1", 0, {0: (0, broker.last_stable(topic))})
-    outcome = small.append_by_tasks(session, BronzeSpec(str(path), kafka, (asked,), "in parts"))
+    outcome = append_job.append_by_tasks(session, BronzeSpec(str(path), kafka, (asked,), "in parts"))
     assert outcome.left.startswith("LeftToSparkError: a "), outcome
     assert written_files(path) == []
     assert not (path / "_delta_log").exists()
@@ -171,7 +193,6 @@ def test_parts_of_a_batch_that_is_left_go(
 
 def test_another_topics_append_meanwhile_does_not_turn_a_batch_away(session: SparkSession, kafka: str, tmp_path: Path) -> None:
     """The runs of two tables of a source append at the same time, as under a load they do: neither is done twice."""
-    from spark.bronze import small_append
 
     broker, path = Broker(kafka), tmp_path / "bronze"
     topics = [broker.topic() for _ in range(2)]
@@ -181,10 +202,10 @@ def test_another_topics_append_meanwhile_does_not_turn_a_batch_away(session: Spa
         BronzeSpec(str(path), kafka, (TopicRange(name, topic, f"id-{name}", 0, {0: (0, broker.last_stable(topic))}),), name)
         for name, topic in zip(("mine", "others"), topics, strict=True)
     )
-    small.append_small_batch(session, BronzeSpec(str(path), kafka, (replace(mine.topics[0], ranges={0: (0, 5)}),), "before"))
-    parts = [small_append.write_part(mine, number, 2) for number in range(2)]
-    small.append_small_batch(session, others)
-    assert small_append.commit_parts(mine, parts).rows_inserted == 25
+    append_job.run(session, BronzeSpec(str(path), kafka, (replace(mine.topics[0], ranges={0: (0, 5)}),), "before"))
+    parts = [append_job.write_ranges(mine, number, 2) for number in range(2)]
+    append_job.run(session, others)
+    assert part_files.commit_parts(mine, parts, started=0.0).rows_inserted == 25
     found = sorted((row["table"], row["offset"]) for row in rows(str(path)))
     assert found == [(name, offset) for name in ("mine", "others") for offset in range(30)]
     held = bronze_committed(str(path))
@@ -193,7 +214,6 @@ def test_another_topics_append_meanwhile_does_not_turn_a_batch_away(session: Spa
 
 
 def test_parts_are_of_one_look_at_the_log(session: SparkSession, kafka: str, tmp_path: Path) -> None:
-    from spark.bronze import small_append
     from spark.errors import LeftToSparkError
 
     broker, path = Broker(kafka), tmp_path / "bronze"
@@ -201,24 +221,24 @@ def test_parts_are_of_one_look_at_the_log(session: SparkSession, kafka: str, tmp
     broker.transaction(topic, [a_change(n) for n in range(1, 31)])
     asked = TopicRange("t", topic, "id-1", 0, {0: (0, broker.last_stable(topic))})
     spec = BronzeSpec(str(path), kafka, (asked,), "in parts")
-    parts = [small_append.write_part(spec, number, 3) for number in range(3)]
+    parts = [append_job.write_ranges(spec, number, 3) for number in range(3)]
     assert len(written_files(path)) == 3
     # Another append of a part of the range comes in between.
-    by_spark.run(session, BronzeSpec(str(path), kafka, (TopicRange("t", topic, "id-1", 0, {0: (0, 5)}),), "other"))
+    append_job.append_by_spark(session, BronzeSpec(str(path), kafka, (TopicRange("t", topic, "id-1", 0, {0: (0, 5)}),), "other"))
     with pytest.raises(LeftToSparkError, match="appended some of these records"):
-        small_append.commit_parts(spec, parts)
+        part_files.commit_parts(spec, parts, started=0.0)
     assert [uri.rsplit("/", 1)[1] for uri in DeltaTable(path).file_uris()] == [file.name for file in written_files(path)]
-    parts = [small_append.write_part(spec, number, 3) for number in range(3)]
-    assert small_append.commit_parts(spec, parts).rows_inserted == 25
+    parts = [append_job.write_ranges(spec, number, 3) for number in range(3)]
+    assert part_files.commit_parts(spec, parts, started=0.0).rows_inserted == 25
     assert sorted(row["offset"] for row in rows(str(path))) == list(range(30))
     # What is committed already is not committed again, and stays: an executor lost right after its commit has the task run again.
-    assert small_append.commit_parts(spec, parts).version is None
+    assert part_files.commit_parts(spec, parts, started=0.0).version is None
     assert sorted(row["offset"] for row in rows(str(path))) == list(range(30))
-    assert small_append.commit_parts(spec, [small_append.write_part(spec, 0, 3)]).version is None
+    assert part_files.commit_parts(spec, [append_job.write_ranges(spec, 0, 3)], started=0.0).version is None
 
 
 def test_a_batch_that_is_too_large_for_a_task(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from spark.bronze import range_reader, small_append
+    from spark.bronze import range_reader
     from spark.errors import LeftToSparkError
 
     broker = Broker(kafka)
@@ -227,19 +247,28 @@ def test_a_batch_that_is_too_large_for_a_task(kafka: str, tmp_path: Path, monkey
     monkeypatch.setattr(range_reader, "MOST_BYTES", 10)
     asked = TopicRange("t", topic, "id-1", 0, {0: (0, broker.last_stable(topic))})
     with pytest.raises(LeftToSparkError, match="more than 0 MiB"):
-        small_append.append_ranges(BronzeSpec(str(tmp_path / "bronze"), kafka, (asked,), "large"))
+        append_job.write_ranges(BronzeSpec(str(tmp_path / "bronze"), kafka, (asked,), "large"), 0, 1)
 
 
-def test_rows_of_a_temporary_connector_are_sparks() -> None:
-    import pyarrow as pa
-
-    from spark.bronze.narrow_columns import narrow
-    from spark.bronze.range_reader import SCHEMA
-    from spark.errors import LeftToSparkError
-
-    row = {"topic": "t", "partition": 0, "offset": 0, "value": b"{}", "headers": [{"key": ANCHOR_HEADER, "value": b"5"}]}
-    with pytest.raises(LeftToSparkError, match="temporary connector"):
-        narrow(pa.Table.from_pylist([row], schema=SCHEMA), "postgresql")
+def test_rows_of_a_temporary_connector_stand_at_their_anchor() -> None:
+    """The header tells it, the first of two; a change's own, and one that is no number, count for nothing."""
+    source = {"lsn": 9, "sequence": '[null,"9"]'}
+    headers = [[], ["5"], ["5", "6"], ["x"], ["5"], None]
+    values = [{"op": op, "source": source} for op in "rrrr"] + [{"op": "c", "source": {**source, "sequence": '["7","9"]'}}]
+    records = [
+        {
+            **{"topic": "t", "partition": 0, "offset": number},
+            "value": json.dumps(values[number]).encode() if number < len(values) else None,
+            "headers": None if own is None else [{"key": ANCHOR_HEADER, "value": text.encode()} for text in own],
+        }
+        for number, own in enumerate(headers)
+    ]
+    told = narrow(pa.Table.from_pylist(records, schema=SCHEMA), "postgresql")
+    assert [place and place[:18] for place in told["place"].to_pylist()] == [
+        *(f"{anchor:016x}.{kind}" for anchor, kind in [(9, 0), (5, 0), (5, 0), (9, 0), (7, 1)]),
+        None,
+    ]
+    assert told["initial"].to_pylist() == [9, None, None, 9, None, None]
 
 
 def test_what_is_gone_from_kafka_is_named(session: SparkSession, kafka: str, tmp_path: Path) -> None:
@@ -249,11 +278,11 @@ def test_what_is_gone_from_kafka_is_named(session: SparkSession, kafka: str, tmp
     topic = broker.topic()
     source = '{"op":"c","source":{"lsn":1,"sequence":"[\\"1\\",\\"1\\"]"}}'
     broker.transaction(topic, [source] * 4)
-    by_spark.run(session, BronzeSpec(path, kafka, (TopicRange("t", topic, "id-1", 0, {0: (0, 1)}),), "first"))
+    append_job.append_by_spark(session, BronzeSpec(path, kafka, (TopicRange("t", topic, "id-1", 0, {0: (0, 1)}),), "first"))
     broker.delete_before(topic, 3)
     asked = TopicRange("t", topic, "id-1", 0, {0: (1, broker.last_stable(topic))})
     with pytest.raises(JobRefusedError, match="Kafka does not hand out every record"):
-        small.append_small_batch(session, BronzeSpec(path, kafka, (asked,), "second"))
+        append_job.run(session, BronzeSpec(path, kafka, (asked,), "second"))
     assert len(rows(path)) == 1
 
 
@@ -262,15 +291,15 @@ def test_ranges_without_records_are_a_commit(tmp_path: Path, span: tuple[int, in
     """An epoch begins where its topic is empty, and a range may hold nothing but control records."""
     avro = TopicRange("a", "avro", "id-a", 1, {0: (0, 0)}, "debezium-avro", schema_registry="http://none")
     spec = BronzeSpec(str(tmp_path / "bronze"), "none:1", (TopicRange("t", "json", "id-t", 1, {0: span}), avro), "empty")
-    assert small.can_append_by_tasks(spec)
-    done = small.append_ranges(spec, lambda _, topics: [])
+    assert append_job.can_append_by_tasks(spec)
+    done = append_here(spec, lambda _, topics: [])
     assert (done.version, done.rows_inserted) == (0, 0)
     committed = bronze_committed(spec.path)
     assert committed is not None
     assert {topic: state.positions for topic, state in committed.topics.items()} == {"json": {0: span[1]}, "avro": {0: 0}}
     assert rows(spec.path) == []
     later = replace(spec, topics=(replace(spec.topics[0], ranges={0: (span[1], 9)}),), operation_id="later")
-    assert small.append_ranges(later, lambda _, topics: []).version == 1
+    assert append_here(later, lambda _, topics: []).version == 1
 
 
 @pytest.mark.parametrize(("offsets", "parts"), [(49_999, 1), (60_000, 2), (500_000, 4), (5_000_000, 40)])
@@ -278,7 +307,9 @@ def test_no_batch_is_too_long_for_tasks(offsets: int, parts: int) -> None:
     """More of them read a longer one: each holds all that it reads."""
     spec = BronzeSpec("/lake/bronze", "none:1", (TopicRange("t", "t", "id-1", 0, {0: (0, offsets)}),), "long")
     session: Any = SimpleNamespace(conf={"spark.sql.shuffle.partitions": "4"})
-    assert small.can_append_by_tasks(spec)
-    assert small.count_parts(session, spec) == parts
-    largest = max(end - start for part in divide_ranges(spec.topics, parts) for r in part for start, end in r.ranges.values())
-    assert largest <= small.MOST_OFFSETS_A_PART
+    assert append_job.can_append_by_tasks(spec)
+    assert append_job.count_parts(session, spec) == parts
+    largest = max(
+        end - start for part in part_files.divide_ranges(spec.topics, parts) for r in part for start, end in r.ranges.values()
+    )
+    assert largest <= append_job.MOST_OFFSETS_A_PART

@@ -14,7 +14,7 @@ import pytest
 from cdc_assets_tests.support.lake.lake import ID_V, rows
 from cdc_assets_tests.support.lake.ledger_records import Made, sent
 from cdc_assets_tests.support.lake.topics import Broker
-from spark.bronze import small_append as bronze
+from spark.bronze import append_job as bronze
 from spark.proof import ledger_job, ledger_small_slices
 from spark.proof.ledger_contract import LedgerSpec, LedgerTable
 from spark.proof.ledger_job import count_slice
@@ -62,7 +62,7 @@ class Chain:
 
     def fold(self, *names: str) -> None:
         topics = tuple(self.range_of(name, self.mirror[name]) for name in names)
-        bronze.append_small_batch(self.session, BronzeSpec(str(self.root / "bronze"), self.kafka, topics, uuid.uuid4().hex))
+        bronze.run(self.session, BronzeSpec(str(self.root / "bronze"), self.kafka, topics, uuid.uuid4().hex))
         for outcome in small_tables.run(self.session, small_tables.SmallTablesSpec(tuple(self.silver(name) for name in names))):
             if outcome.result is None:
                 silver.run(self.session, outcome.spec)

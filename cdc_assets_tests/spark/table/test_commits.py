@@ -56,7 +56,6 @@ def test_concurrent_appends_all_count(moves: list) -> None:
     written = {t: s.positions[0] for t, s in whole.topics.items()}
     assert written == {t: e for t, e in ends.items() if t in whole.topics}
     assert {t: s.records for t, s in whole.topics.items()} == written
-    assert whole.overlaps == ()
     for start in range(len(log)):
         try:
             part = fold(log[start:])
@@ -95,7 +94,6 @@ def test_of_writers_that_saw_one_log_one_appends(steps: list[tuple[str, int, int
             # Who looked before a RESTORE is not refused for it: nobody may restore under running writers.
             views = {n: fold(surviving(log)) for n in range(3)}
         assert fold(surviving(log)).turn > last
-        assert fold(surviving(log)).overlaps == ()
 
 
 def test_foreign_commits_do_not_disturb() -> None:
@@ -142,17 +140,6 @@ def test_what_a_copy_lacks(copy: Past | None, lacking: int) -> None:
     """Fifty records of an epoch that has ended, and seven of now. What was never folded begins with the epoch of now."""
     state = CommittedTopic("t_a", "id-1", 1, {0: 7}, records=7, before=(Past(0, {0: 50}, 50, "id-0"),))
     assert state.records_ahead_of(copy) == lacking
-
-
-@pytest.mark.parametrize("orphan_end", [5, 9])
-@pytest.mark.parametrize("start", [0, 3])
-def test_an_append_that_comes_twice_is_seen(start: int, orphan_end: int) -> None:
-    base = [(0, bronze_metadata("w", fold([]), {"a": share("a", 0, start), "b": share("b", 0, 1)}))]
-    again = bronze_metadata("y", fold(base), {"a": share("a", start, 5)})
-    orphan = bronze_metadata("x", fold(base), {"a": share("a", start, orphan_end)})
-    for later in ([again, orphan], [orphan, again]):
-        (overlap,) = fold([*base, *enumerate(later, 1)]).overlaps
-        assert (overlap.topic, overlap.partition, overlap.start, overlap.end) == ("a", 0, start, 5)
 
 
 def test_silver_says_what_it_has_folded() -> None:

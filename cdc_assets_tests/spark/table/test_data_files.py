@@ -93,7 +93,7 @@ def test_a_row_group_is_of_a_part_of_the_rows(tmp_path: Path) -> None:
     ("counts", "expected"), [({"a": 5000, "b": 3, "c": 4000, "d": 9000}, [5000, 4003 + 9000]), ({"a": 1, "b": 2}, [3])]
 )
 def test_a_group_of_rows_ends_where_a_table_ends(counts: dict[str, int], expected: list[int]) -> None:
-    from spark.bronze.small_append import row_groups
+    from spark.bronze.part_files import row_groups
 
     tables = pa.chunked_array([[name] * count for name, count in counts.items()])
     assert row_groups(tables) == expected

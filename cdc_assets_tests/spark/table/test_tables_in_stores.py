@@ -15,7 +15,7 @@ from cdc_assets.clients.delta_rows import open_dataset
 from cdc_assets.clients.restored_topics import RestoredTopic, read_restored_topics, record_restored
 from cdc_assets_tests.support.lake.delta_reader import read
 from cdc_assets_tests.support.lake.large_table import LargeTable
-from spark.bronze import append_job
+from spark.bronze import part_files
 from spark.bronze.part_files import commit_files
 from spark.errors import LeftToSparkError
 from spark.events.arrow_records import BRONZE_ARROW
@@ -59,7 +59,7 @@ class Bronze:
 
 
 def test_bronze_appends_and_its_checkpoints(lake_root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(append_job, "TABLE_PROPERTIES", {**append_job.TABLE_PROPERTIES, "delta.checkpointInterval": "3"})
+    monkeypatch.setattr(part_files, "TABLE_PROPERTIES", {**part_files.TABLE_PROPERTIES, "delta.checkpointInterval": "3"})
     bronze = Bronze(lake_root)
     for turn in range(8):
         assert bronze.append(bronze.committed()) == turn

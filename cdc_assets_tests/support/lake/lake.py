@@ -7,6 +7,7 @@ and both are compared (both_writers).
 from __future__ import annotations
 
 import datetime as dt
+import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,8 @@ from spark.specs import KAFKA_SCHEMA, BronzeSpec, Column, JobResult, SilverSpec,
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from spark.bronze.append_job import ReadRanges
 
 ID_V = (Column("id", "integer", False), Column("v", "text"))
 WRITTEN: dict[int, Lake] = {}
@@ -85,14 +88,13 @@ class Lake:
 
     def _append_as_task(self, spec: BronzeSpec) -> JobResult | None:
         """As a task does it, in this process; None is what it leaves to Spark, which does it or says what is wrong."""
-        from spark.bronze import small_append
-        from spark.bronze.small_append import can_append_by_tasks
+        from spark.bronze import append_job
         from spark.errors import SparkJobError
 
-        if not can_append_by_tasks(spec):
+        if not append_job.can_append_by_tasks(spec):
             return None
         try:
-            return small_append.append_ranges(spec, lambda _, topics: [kafka_records(topics, self.log)])
+            return append_here(spec, lambda _, topics: [kafka_records(topics, self.log)])
         except (SparkJobError, pa.ArrowException):
             return None
 
@@ -126,6 +128,14 @@ class Lake:
         [outcome] = small_tables.run(self.session, small_tables.SmallTablesSpec((spec,), limit))
         assert not [word for word in ("failed", "Error") if word in outcome.left], outcome.left
         return outcome.result
+
+
+def append_here(spec: BronzeSpec, read_ranges: ReadRanges) -> JobResult:
+    """As one task writes it and the client commits it, in this process; `read_ranges` as spark.bronze.append_job.write_ranges."""
+    from spark.bronze.append_job import write_ranges
+    from spark.bronze.part_files import commit_parts
+
+    return commit_parts(spec, [write_ranges(spec, 0, 1, read_ranges)], started=time.monotonic())
 
 
 def kafka_records(topics: Sequence[TopicRange], log: Log) -> pa.Table:

@@ -33,7 +33,7 @@ from cdc_assets.registry import names
 from cdc_assets.registry.source_declaration import Source
 from cdc_assets_tests.support.live.live_binlog import LiveBinlog
 from cdc_assets_tests.support.live.live_source import LiveSource
-from spark.bronze import small_append as bronze
+from spark.bronze import append_job as bronze
 from spark.silver import small_tables as silver
 from spark.specs import BronzeSpec, TopicRange
 
@@ -145,7 +145,7 @@ class SmallChain:
             for topic, state in cluster.states([*mirrored]).items()
         )
         path = names.bronze_path(str(self.root), self.source)
-        bronze.append_small_batch(self.session, BronzeSpec(path, self.live.bootstrap, ranges, uuid.uuid4().hex))
+        bronze.run(self.session, BronzeSpec(path, self.live.bootstrap, ranges, uuid.uuid4().hex))
         if fold:
             self.fold(tables)
 
