@@ -1,7 +1,7 @@
 """Debezium's JSON to typed changes by Arrow: a table's new records with its columns, and the columns that silver adds.
 
-ABSENT has the numbers of the columns that an event does not hold, as in spark.silver.typed_changes. What is no whole row, no
-part of one and no delete raises LeftToSparkError with its reason, and commits nothing.
+The columns are those of spark.silver.typed_changes. What is no whole row, no part of one and no delete raises
+LeftToSparkError with its reason, and commits nothing.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from spark.events.arrow_records import keep_rows, leave_any, parse_objects
 from spark.events.positions import EPOCH_WIDTH
 from spark.events.record_readers import connector
 from spark.record_formats import UNCHANGED_HEADER
-from spark.silver.row_fold import ABSENT, list_numbers
-from spark.silver.typed_changes import null_may_mean_unchanged, outside_in_arrow, placeholder_forms
+from spark.silver.row_fold import PROBLEM_TYPE, list_numbers
+from spark.silver.typed_changes import null_may_mean_unchanged, outside_in_arrow, placeholder_forms, slot
 from spark.specs import Column, SilverSpec
 from spark.values.arrow_forms import ArrowForm, arrow_form
 from spark.values.lake_types import lake_type
@@ -82,7 +82,7 @@ def decode_keys(keys: pa.ChunkedArray, spec: SilverSpec) -> list[pa.Array]:
 
 
 def decode_changes(records: pa.Table, spec: SilverSpec, fields: Sequence[Field]) -> pa.Table:
-    """The changes that the records tell: the spec's columns under their names, META and ABSENT; a delete has its key alone.
+    """The changes that the records tell, none with a problem; a delete has its key alone.
 
     Raises:
         LeftToSparkError: a record is no event of a row, or holds what only Spark reads.
@@ -108,7 +108,9 @@ def decode_changes(records: pa.Table, spec: SilverSpec, fields: Sequence[Field])
     absent = list_numbers(numbered, events.num_rows)
     created = pc.and_(pc.equal(meta["_cdc_op"], "c"), pc.is_valid(absent))
     leave_any(created, "a row under a new key whose event does not hold it whole")
-    return pa.table({**columns, **meta, ABSENT: absent})
+    slots = {slot(number): columns[column.name] for number, column in enumerate(spec.columns)}
+    place = {name: events[name] for name in ("topic", "partition", "offset")}
+    return pa.table({**place, **slots, **meta, "absent": absent, "problem": pa.nulls(events.num_rows, PROBLEM_TYPE)})
 
 
 def _leave_future(positions: pa.Array, spec: SilverSpec) -> None:

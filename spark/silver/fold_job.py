@@ -76,15 +76,11 @@ def _fold(silver_run: keyed_batch.SilverRun, records: int) -> tuple[Commit, Figu
     ):
         try:
             with translate_stops(keyed_batch.NOT_PLAIN):
-                return _commit(silver_run, keyed_batch.read_plain_batch(silver_run), None, looked_up=False)
+                return _commit(silver_run, keyed_batch.read_plain_batch(silver_run), None)
         except StatementStopError:
             pass  # nothing is committed: the rows are held below, and looked at
     with newest_batch(silver_run, records) as (silver_run, newest, truncated):
-        try:
-            with translate_stops(spark_merge.NO_ROW):
-                return _commit(silver_run, newest, truncated, looked_up=silver_run.must_look or bool(newest.facts.problems))
-        except StatementStopError:
-            return _commit(silver_run, newest, truncated, looked_up=True)
+        return _commit(silver_run, newest, truncated)
 
 
 @contextmanager
@@ -105,11 +101,9 @@ def newest_batch(silver_run: Run, records: int) -> Iterator[tuple[Run, keyed_bat
             yield silver_run, newest, truncated
 
 
-def _commit(
-    silver_run: keyed_batch.SilverRun, newest: keyed_batch.Newest, truncated: str | None, *, looked_up: bool
-) -> tuple[Commit, Figures]:
+def _commit(silver_run: keyed_batch.SilverRun, newest: keyed_batch.Newest, truncated: str | None) -> tuple[Commit, Figures]:
     session, spec, before = silver_run.session, silver_run.spec, silver_run.before
-    source, quarantined = row_completion.complete_changes(silver_run, newest, truncated, looked_up=looked_up)
+    source, quarantined = row_completion.complete_changes(silver_run, newest, truncated)
     figures = {"late_events": newest.facts.late_events, "refolded_keys": newest.facts.late_keys}
     figures |= {"carried_keys": newest.facts.parts, "quarantined": quarantined}
     done = silver_run.fold_state(truncated=truncated, quarantined=quarantined)

@@ -13,7 +13,7 @@ record between is in quarantine. Once the delete is there, or the record is re-d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -22,9 +22,9 @@ from spark.events.record_readers import write_of
 from spark.silver import quarantine_table, row_fold
 from spark.silver.key_slices import as_nullable
 from spark.silver.newest_event import lacking, of_keys
-from spark.silver.row_fold import POSITION, FoldPlan
+from spark.silver.row_fold import OF_TABLE, POSITION, FoldPlan
 from spark.silver.silver_table import keeps_deleted_rows
-from spark.silver.typed_changes import MOVED, PROBLEM, key_slots
+from spark.silver.typed_changes import MOVED, PROBLEM, key_slots, lake_types, slot
 from spark.specs import DELETED, META, SilverSpec
 from spark.table.identifiers import quote
 from spark.table.spark_plans import all_of
@@ -54,19 +54,27 @@ def complete_creates(own: DataFrame, changes: DataFrame, spec: SilverSpec, *, ro
     return own.where(~is_lacking).unionByName(own.sparkSession.createDataFrame(filled, own.schema))
 
 
-def rows_as_events(rows: DataFrame, spec: SilverSpec, *, truncated: str | None) -> DataFrame:
-    """The rows of the table as events of their positions; none that is gone."""
-    if keeps_deleted_rows(spec):
-        rows = rows.where(~sf.coalesce(sf.col(DELETED), sf.lit(False)))
+def rows_as_events(
+    rows: DataFrame, spec: SilverSpec, *, truncated: str | None, slots: Collection[str] | None = None
+) -> DataFrame:
+    """The rows of the table as events of their positions, with the values of these slots (None: of all); a row that is marked as
+    deleted is a delete, and one below `truncated` is none."""
     if truncated is not None:
         rows = rows.where(sf.col(POSITION) > truncated)
+    op = sf.lit("r")
+    if keeps_deleted_rows(spec):
+        op = sf.when(sf.coalesce(sf.col(DELETED), sf.lit(False)), "d").otherwise(op)
+    names = {slot(i): sf.col(quote(column.name)) for i, column in enumerate(spec.columns)}
+    read = names.keys() if slots is None else {*slots, *key_slots(spec)}
+    types = dict(zip(names, lake_types(spec), strict=True))
+    values = [value if name in read else sf.lit(None).cast(types[name].name) for name, value in names.items()]
     return rows.select(
-        sf.lit("").alias("topic"),
+        sf.lit(OF_TABLE).alias("topic"),
         sf.lit(-1).alias("partition"),
         sf.lit(-1).cast("bigint").alias("offset"),
         sf.lit(None).cast("string").alias("snapshot"),
-        *[sf.col(quote(c.name)).alias(f"c{i}") for i, c in enumerate(spec.columns)],
-        *[sf.col(m) if m != "_cdc_op" else sf.lit("r").alias(m) for m in META],
+        *[value.alias(name) for name, value in zip(names, values, strict=True)],
+        *[sf.col(m) if m != "_cdc_op" else op.alias(m) for m in META],
         sf.lit(None).cast("array<int>").alias("absent"),
         sf.lit(None).cast(PROBLEM).alias("problem"),
     )

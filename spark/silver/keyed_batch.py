@@ -26,7 +26,6 @@ from spark.errors import TableStopError
 from spark.events.positions import epoch_prefix
 from spark.silver import quarantine_table
 from spark.silver.newest_event import POSITION, newest_per_key
-from spark.silver.silver_table import keeps_deleted_rows
 from spark.silver.typed_changes import decode_changes, key_slots
 from spark.specs import SilverSpec
 from spark.table.commit_metadata import Committed, CommittedTopic, Folded
@@ -162,11 +161,6 @@ class SilverRun:
         """Of a table made anew from all of bronze, the begin of its newest epoch: what the epoch took away stays away."""
         newest = max((state.epoch for state in self.committed.of_table(self.spec.table).values()), default=0)
         return epoch_prefix(newest) if self.before is None and newest else None
-
-    @property
-    def must_look(self) -> bool:
-        """Whether a part of a row must be compared with the table before the MERGE, and not only when that fails."""
-        return self.before is not None and bool(self.before.quarantined or self.before.truncated or keeps_deleted_rows(self.spec))
 
     def fold_state(self, *, truncated: str | None, quarantined: int, snapshot: str | None = None) -> Folded:
         """What silver has folded once this run's commit is there."""

@@ -84,7 +84,7 @@ def not_of_keys(changes: DataFrame, chosen: DataFrame, spec: SilverSpec) -> Data
     return changes.join(sf.broadcast(renamed), [sf.col(k).eqNullSafe(sf.col(f"w_{k}")) for k in keys], "left_anti")
 
 
-def mark_problems(changes: DataFrame, spec: SilverSpec, *, from_start: bool) -> DataFrame:
+def mark_problems(changes: DataFrame, spec: SilverSpec) -> DataFrame:
     """The events, with the problem of those parts of rows that have nothing to be completed from (row_fold.mark_problems).
 
     Only keys with a part are looked at: an event that says everything has no other problem than its own.
@@ -95,17 +95,13 @@ def mark_problems(changes: DataFrame, spec: SilverSpec, *, from_start: bool) -> 
         return events
     slots = key_slots(spec)
     keys = parts.select(*slots).distinct().transform(compute_once)
-    mark = partial(row_fold.mark_problems, plan=FoldPlan.of(spec), from_start=from_start)
+    mark = partial(row_fold.mark_problems, plan=FoldPlan.of(spec))
     marked = fold_slices(of_keys(events, keys, spec), slots, mark, events.schema)
     return marked.unionByName(not_of_keys(events, keys, spec)).transform(compute_once)
 
 
 def fold_per_key(events: DataFrame, spec: SilverSpec) -> DataFrame:
-    """One row per key of judged events: each column from the newest event that holds it (row_fold.fold_per_key).
-
-    `absent` lists the columns that none of them holds.
-    """
-    names = [*key_slots(spec), *rest_slots(spec), *META, "absent"]
-    rows = events.select(*names, "problem").transform(as_nullable)
-    fold = partial(row_fold.fold_per_key, plan=FoldPlan.of(spec))
-    return fold_slices(rows, key_slots(spec), fold, rows.select(*names).schema)
+    """One whole row per key of judged events (row_fold.fold_per_key)."""
+    names = [*key_slots(spec), *rest_slots(spec), *META]
+    rows = events.select("topic", *names, "absent", "problem").transform(as_nullable)
+    return fold_slices(rows, key_slots(spec), partial(row_fold.fold_per_key, plan=FoldPlan.of(spec)), rows.select(*names).schema)

@@ -2,7 +2,8 @@
 
 Pure: no session, no path, no clock. A table of events has the columns of spark.silver.typed_changes.decode_changes: c0, c1, ...,
 META, `absent`, `problem` and the record's place in its topic. All events of a key are in one table
-(spark.silver.key_slices).
+(spark.silver.key_slices). What a table has of a key already is among them, as events of OF_TABLE: its row (a delete, where it is
+marked as deleted), and a record of the key in quarantine. So nothing else asks what a row was.
 
 In the order of a key's events a *base* is the newest event that says everything (a whole row, or a delete), a *hole* an event in
 quarantine, and a *part* an event with absent columns: it can be folded when its base is a row and no hole lies between. Which
@@ -26,6 +27,8 @@ from spark.specs import META, SilverSpec
 POSITION = "_cdc_position"
 BEHIND = "~"
 """Above every delivery of the event whose place it is put after, below the next event."""
+OF_TABLE = ""
+"""The topic of the events that say what a table has of a key already."""
 _OFFSET_PART = 1 + NUMBER_WIDTH
 _NUMBERS = pa.list_(pa.int32())
 PROBLEM_TYPE = pa.struct([(name, pa.string()) for name in ("error_class", "column", "message")])
@@ -34,7 +37,7 @@ WITHOUT_REST = {
     NO_ROW: f"the event holds a part of its row, and there is no such row; {_HINT}",
     AFTER_PROBLEM: f"the event holds a part of its row, and an earlier record of its key is in quarantine; {_HINT}",
 }
-"""Why a part cannot be folded, by the problem's class: the same whether the batch tells it or the table."""
+"""Why a part cannot be folded, by the problem's class."""
 _MOVED = "the row has a new key, and what it was under the old one is not known; ALTER TABLE ... REPLICA IDENTITY FULL"
 
 
@@ -148,18 +151,24 @@ def _mask(flags: pa.ChunkedArray | pa.Array) -> np.ndarray:
 
 def add_places(events: pa.Table, plan: FoldPlan) -> pa.Table:
     """The events with `place`, their position; a record whose position cannot be read comes right behind what its partition held
-    of the key before it, and behind a replay of that as well."""
+    of the key before it, and behind a replay of that as well. What the table has of the key was there before all of them."""
     positions = _whole(events[POSITION])
     if not positions.null_count:
         return events.append_column("place", positions)
-    arrival = runs_by_key(events, [*plan.keys, "topic", "partition"], [_whole(events["offset"]).to_numpy()])
-    texts = arrival.rows[POSITION].to_pylist()
-    places, highest = list[str](), ""
-    for row, (text, begin) in enumerate(zip(texts, arrival.first, strict=True)):
-        highest = "" if row == begin else highest
-        places.append(text or (highest[:-_OFFSET_PART] + BEHIND if highest else ""))
-        highest = max(highest, text or "")
-    return arrival.rows.append_column("place", pa.array(places, pa.string()))
+    ranks, numbers = text_ranks(positions), key_numbers(events, plan.keys)
+    of_table = _mask(pc.equal(events["topic"], OF_TABLE)) & _mask(pc.is_null(events["problem"]))
+    rank_in_table = np.zeros(int(numbers.max(initial=0)) + 1, np.int64)
+    np.maximum.at(rank_in_table, numbers[of_table], ranks[of_table])
+    ranked = events.append_column("rank", pa.array(np.maximum(ranks, rank_in_table[numbers])))
+    arrival = runs_by_key(ranked, [*plan.keys, "topic", "partition"], [_whole(events["offset"]).to_numpy()])
+    # The highest of each partition's events of a key so far: a key's ranks lie above those of the keys before it.
+    base = np.cumsum(arrival.first == np.arange(len(ranks))) * (len(ranks) + 1)
+    highest = np.maximum.accumulate(_whole(arrival.rows["rank"]).to_numpy() + base) - base
+    texts = pc.unique(positions.drop_null()).sort()
+    behind = pc.binary_join_element_wise(pc.utf8_slice_codeunits(texts, 0, -_OFFSET_PART), BEHIND, "")
+    places = pa.concat_arrays([pa.array([""]), behind]).take(pa.array(highest))
+    rows = arrival.rows.drop_columns("rank")
+    return rows.append_column("place", pc.coalesce(_whole(rows[POSITION]), places))
 
 
 def _in_order(events: pa.Table, plan: FoldPlan) -> KeyRuns:
@@ -169,12 +178,11 @@ def _in_order(events: pa.Table, plan: FoldPlan) -> KeyRuns:
     return runs_by_key(placed, plan.keys, [text_ranks(placed["place"]), unplaced, offsets])
 
 
-def mark_problems(events: pa.Table, plan: FoldPlan, *, from_start: bool) -> pa.Table:
+def mark_problems(events: pa.Table, plan: FoldPlan) -> pa.Table:
     """The events, with the problem of those parts of rows that have nothing to be completed from.
 
-    `from_start` says that `events` is all there is of its keys, so that no row can be in the table beforehand; else, where there
-    is no base in what is looked at, the rest of the row must come from the table. Of a table whose events say which columns they
-    are about, a part that finds no row is the whole row: it has nothing absent.
+    `events` is all there is of its keys, or what the table has of them and all that came since. Of a table whose events say which
+    columns they are about, a part that finds no row is the whole row: it has nothing absent.
     """
     runs = _in_order(events, plan)
     rows = runs.rows
@@ -182,7 +190,7 @@ def mark_problems(events: pa.Table, plan: FoldPlan, *, from_start: bool) -> pa.T
     operations = rows["_cdc_op"].to_numpy()
     if plan.partial:
         earlier = runs.newest(fit, before=True)
-        begins = np.where(earlier < 0, from_start, operations[earlier] == "d") if len(rows) else np.empty(0, bool)
+        begins = (earlier < 0) | (operations[earlier] == "d") if len(rows) else np.empty(0, bool)
         absent = pc.if_else(pa.array(begins), pa.scalar(None, rows["absent"].type), _whole(rows["absent"]))
         return _with_column(rows, "absent", absent).drop_columns("place")
     is_part = fit & _mask(pc.is_valid(rows["absent"]))
@@ -191,7 +199,7 @@ def mark_problems(events: pa.Table, plan: FoldPlan, *, from_start: bool) -> pa.T
     base, hole = runs.newest(fit & ~is_part), runs.newest(~fit)
     ranks = text_ranks(rows["place"])
     behind_hole = is_part & (hole >= 0) & ((base < 0) | (ranks[hole] >= ranks[base]))
-    no_row = is_part & ~behind_hole & np.where(base < 0, from_start, operations[base] == "d")
+    no_row = is_part & ~behind_hole & ((base < 0) | (operations[base] == "d"))
     messages = {int(row): (AFTER_PROBLEM, WITHOUT_REST[AFTER_PROBLEM]) for row in np.flatnonzero(behind_hole)}
     messages |= {int(row): (NO_ROW, WITHOUT_REST[NO_ROW]) for row in np.flatnonzero(no_row)}
     return _put_problems(rows, messages).drop_columns("place")
@@ -209,10 +217,6 @@ def _put_problems(rows: pa.Table, messages: Mapping[int, tuple[str, str]]) -> pa
 
 def _with_column(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), values)
-
-
-ABSENT = "_cdc_absent"
-"""`absent` in a table whose columns have the source's names, of which one may be that."""
 
 
 def lacks(lists: pa.ChunkedArray) -> dict[str, np.ndarray]:
@@ -243,33 +247,33 @@ def are_parts(events: pa.Table, plan: FoldPlan) -> np.ndarray:
 def fold_per_key(events: pa.Table, plan: FoldPlan) -> pa.Table:
     """One row per key of judged events: each column from the newest event that holds it.
 
-    `absent` lists the columns that none of them holds. A soft delete keeps the row as it was and says nothing.
+    A soft delete keeps the row as it was, and holds no column but those of the key. Of a row that nobody has seen there is
+    nothing to keep.
     """
-    names = [*plan.keys, *plan.rest, *META]
     fit = events.filter(pc.is_null(events["problem"]))
     runs = runs_by_key(fit, plan.keys, [text_ranks(fit[POSITION])])
     rows, ends = runs.rows, runs.ends
-    missing = lacks(rows["absent"])
-    deleted = _mask(pc.equal(rows["_cdc_op"], "d")) if plan.keeps_deleted else np.zeros(rows.num_rows, bool)
-    folded, gaps = rows.select(names).take(pa.array(ends)), list[tuple[int, np.ndarray]]()
+    missing, deleted = lacks(rows["absent"]), np.zeros(rows.num_rows, bool)
+    if plan.keeps_deleted:
+        deleted = _mask(pc.equal(rows["_cdc_op"], "d")) & _mask(pc.not_equal(rows["topic"], OF_TABLE))
+    folded = rows.select([*plan.keys, *plan.rest, *META]).take(pa.array(ends))
     for name in plan.rest:
         lack = missing.get(name, deleted) | deleted
-        if not lack.any():
-            continue
-        source = runs.newest(~lack)[ends]
-        gaps.append((int(name[1:]), source < 0))
-        numbers = pa.array(np.where(source < 0, 0, source), mask=source < 0)
-        folded = _with_column(folded, name, _whole(rows[name]).take(numbers))
-    return folded.append_column("absent", list_numbers(gaps, len(ends)))
+        if lack.any():
+            source = runs.newest(~lack)[ends]
+            numbers = pa.array(np.where(source < 0, 0, source), mask=source < 0)
+            folded = _with_column(folded, name, _whole(rows[name]).take(numbers))
+    unseen = deleted[ends] & (runs.newest(~deleted)[ends] < 0)
+    return folded.filter(pa.array(~unseen)) if unseen.any() else folded
 
 
 def list_numbers(gaps: Sequence[tuple[int, np.ndarray]], count: int) -> pa.Array:
     """`absent` of so many rows: for each the numbers whose mask is true; null where that is none."""
     flags = np.stack([mask for _, mask in gaps]) if gaps else np.zeros((0, count), bool)
-    lists: list[list[int] | None] = [None] * count
-    for row in np.flatnonzero(flags.any(axis=0)):
-        lists[row] = [number for number, mask in gaps if mask[row]]
-    return pa.array(lists, _NUMBERS)
+    lengths, numbers = flags.sum(axis=0), np.array([number for number, _ in gaps], np.int32)
+    ends = pa.array(np.append([0], np.cumsum(lengths)).astype(np.int32))
+    values = pa.array(numbers[np.nonzero(flags.T)[1]], pa.int32())
+    return pa.ListArray.from_arrays(ends, values, type=_NUMBERS, mask=pa.array(lengths == 0))
 
 
 def newest_rows(changes: pa.Table, keys: Sequence[str]) -> pa.Table:
@@ -287,7 +291,7 @@ def versions(events: pa.Table, plan: FoldPlan, truncates: Sequence[str]) -> pa.T
     A version is a run of events that change no tracked column, with nothing between that ended the row.
     """
     tells_row = pc.invert(pc.equal(events["_cdc_op"], "t").fill_null(False))
-    judged = mark_problems(events.filter(tells_row), plan, from_start=True)
+    judged = mark_problems(events.filter(tells_row), plan)
     fit = judged.filter(pc.is_null(judged["problem"]))
     filled = _fill_gaps(runs_by_key(fit, plan.keys, [text_ranks(fit[POSITION])]), plan)
     ended = _end_versions(filled, truncates)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -31,12 +31,12 @@ from spark.silver import keyed_batch, row_fold, silver_table, table_generation, 
 from spark.silver.arrow_changes import Field, decode_changes, fields_of
 from spark.silver.column_ledger import DROPPED, PROPERTY, ColumnLedger
 from spark.silver.keyed_batch import SilverRun
-from spark.silver.row_fold import ABSENT, POSITION, FoldPlan
+from spark.silver.row_fold import POSITION, FoldPlan
 from spark.silver.schema_evolution import at_birth, compare_columns, first_ledger
 from spark.silver.silver_table import DELETION_VECTORS_FROM
 from spark.silver.small_tables import reason_against
 from spark.silver.task_merge import TableSize, size_of
-from spark.silver.typed_changes import slot
+from spark.silver.typed_changes import key_slots, slot
 from spark.specs import DELETED, META, JobResult, SilverSpec
 from spark.table import commit_writer
 from spark.table.commit_history import Commit
@@ -95,8 +95,10 @@ def lake_schema(fields: Sequence[Field]) -> pa.Schema:
     return pa.schema([*own, *_META])
 
 
-def _mark_deleted(rows: pa.Table, spec: SilverSpec) -> pa.Table:
+def _name_columns(rows: pa.Table, spec: SilverSpec, fields: Sequence[Field]) -> pa.Table:
     """As silver_table.name_columns: a table that keeps deleted rows says so of each."""
+    schema = lake_schema(fields)
+    rows = rows.select([*map(slot, range(len(fields))), *META]).rename_columns(schema.names).cast(schema)
     return rows.append_column(DELETED, pc.equal(rows["_cdc_op"], "d")) if spec.deletes == "soft" else rows
 
 
@@ -234,22 +236,19 @@ def newest_changes(table: SmallTable, silver_run: SilverRun, tail: BronzeTail, d
     Raises:
         LeftToSparkError: Spark has to look at it.
     """
-    batch, spec, before = _batch(table, silver_run, tail), silver_run.spec, silver_run.before
+    batch, spec = _batch(table, silver_run, tail), silver_run.spec
     limit = batch.truncated if spec.truncate == "apply" else None
     changes = row_fold.above(_decode(batch.records, spec, batch.fields), limit)
-    late_keys = row_fold.newest_rows(_decode(batch.late, spec, batch.fields), spec.keys)
+    late_keys = row_fold.newest_rows(_decode(batch.late, spec, batch.fields), key_slots(spec))
     again = _fold_again(batch, silver_run, late_keys, limit) if late_keys.num_rows else None
-    changes = changes if again is None else task_merge.without_keys(changes, late_keys, spec.keys)
-    folded, carried = _fold_changes(changes, spec, from_start=before is None)
-    schema = lake_schema(batch.fields)
-    rows = task_merge.fill_from_table(delta, spec, folded.cast(schema.append(folded.schema.field(ABSENT))), limit)
-    figures = {**_FIGURES, "carried_keys": carried}
-    if again is None:
-        return ChangedRows(_mark_deleted(rows, spec), np.empty(0, np.int64), batch.truncated, figures)
-    figures |= {"late_events": batch.late.num_rows, "refolded_keys": late_keys.num_rows}
-    forced = rows.num_rows + np.arange(again.num_rows)
-    rows = _mark_deleted(pa.concat_tables([rows, again.cast(schema)]), spec)
-    return ChangedRows(rows, forced, batch.truncated, figures)
+    changes = changes if again is None else task_merge.without_keys(changes, late_keys, key_slots(spec))
+    rows, carried = _fold_changes(changes, spec, lambda parts: task_merge.rows_as_events(delta, spec, parts, limit))
+    figures, forced = {**_FIGURES, "carried_keys": carried}, np.empty(0, np.int64)
+    if again is not None:
+        figures |= {"late_events": batch.late.num_rows, "refolded_keys": late_keys.num_rows}
+        forced = rows.num_rows + np.arange(again.num_rows)
+        rows = pa.concat_tables([rows, again])
+    return ChangedRows(_name_columns(rows, spec, batch.fields), forced, batch.truncated, figures)
 
 
 def _fold_again(batch: NewRecords, silver_run: SilverRun, late_keys: pa.Table, limit: str | None) -> pa.Table:
@@ -257,38 +256,35 @@ def _fold_again(batch: NewRecords, silver_run: SilverRun, late_keys: pa.Table, l
     spec, committed = silver_run.spec, silver_run.committed
     count = sum(state.records for state in committed.of_table(spec.table).values())
     leave_first({f"an event comes late, and all {quantity(count, 'event')} are to be read": count > MOST_EVENTS})
-    keys = list(spec.keys)
+    keys = key_slots(spec)
     records = read_all_records(spec.bronze_path, spec.table, committed.version)
     everything = _decode(keep_rows(records, pc.invert(pc.equal(records["op"], "t").fill_null(False))), spec, batch.fields)
     own = row_fold.above(task_merge.of_keys(everything, late_keys, keys), limit)
-    folded, _ = _fold_changes(own, spec, from_start=True)
+    folded, _ = _fold_changes(own, spec, lambda parts: parts.slice(0, 0))
     if spec.deletes == "soft":
-        # Of a row that nobody has seen there is nothing to keep.
-        return folded.filter(pc.is_null(folded[ABSENT])).drop_columns(ABSENT)
+        return folded
     gone = task_merge.without_keys(late_keys, folded, keys)
     nothing = {name: pa.nulls(gone.num_rows, gone.schema.field(name).type) for name in gone.column_names if name not in keys}
     nothing |= {POSITION: pa.array([""] * gone.num_rows), "_cdc_op": pa.array(["d"] * gone.num_rows)}
     deletes = pa.table({name: nothing.get(name, gone[name]) for name in folded.column_names})
-    return pa.concat_tables([folded, deletes.cast(folded.schema)]).drop_columns(ABSENT)
+    return pa.concat_tables([folded, deletes.cast(folded.schema)])
 
 
-def _fold_changes(changes: pa.Table, spec: SilverSpec, *, from_start: bool) -> tuple[pa.Table, int]:
-    """One change per key, which may still lack what the table has, and of how many keys the newest event was a part."""
-    names = [column.name for column in spec.columns]
-    deleted = pc.equal(changes["_cdc_op"], "d").fill_null(False)
-    if changes[ABSENT].null_count == changes.num_rows and not (spec.deletes == "soft" and pc.any(deleted).as_py()):
-        return row_fold.newest_rows(changes, spec.keys).select([*names, *META, ABSENT]), 0
-    plan, by_slot = FoldPlan.of(spec), {slot(i): name for i, name in enumerate(names)} | {"absent": ABSENT}
-    events = changes.select([*names, *META, ABSENT]).rename_columns([*map(slot, range(len(names))), *META, "absent"])
-    events = events.append_column("offset", pa.array(np.zeros(events.num_rows, np.int64)))
-    events = events.append_column("problem", pa.nulls(events.num_rows, row_fold.PROBLEM_TYPE))
-    carried = int(row_fold.are_parts(row_fold.newest_rows(events, plan.keys), plan).sum())
-    events = row_fold.mark_problems(events, plan, from_start=from_start)
-    leave_any(pc.is_valid(events["problem"]), "an event that lacks values which no event before it has")
-    folded = row_fold.fold_per_key(events, plan)
-    return folded.rename_columns([by_slot.get(name, name) for name in folded.column_names]).select(
-        [*names, *META, ABSENT]
-    ), carried
+def _fold_changes(changes: pa.Table, spec: SilverSpec, of_table: Callable[[pa.Table], pa.Table]) -> tuple[pa.Table, int]:
+    """One whole row per key, and of how many keys the newest event was a part; `of_table` are events that say what the table has
+    of the keys of some."""
+    plan = FoldPlan.of(spec)
+    names = [*map(slot, range(len(spec.columns))), *META]
+    newest = row_fold.newest_rows(changes, plan.keys)
+    are_parts = row_fold.are_parts(newest, plan)
+    if not are_parts.any():
+        return newest.select(names), 0
+    parts = newest.filter(pa.array(are_parts))
+    own = pa.concat_tables([task_merge.of_keys(changes, parts, plan.keys), of_table(parts)])
+    judged = row_fold.mark_problems(own, plan)
+    leave_any(pc.is_valid(judged["problem"]), "an event that lacks values which no event before it has")
+    folded = row_fold.fold_per_key(judged, plan)
+    return pa.concat_tables([newest.filter(pa.array(~are_parts)).select(names), folded.select(names)]), parts.num_rows
 
 
 def new_rows(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> ChangedRows:
@@ -301,7 +297,7 @@ def new_rows(table: SmallTable, silver_run: SilverRun, tail: BronzeTail) -> Chan
     truncated = batch.truncated != (before.truncated if before else None)
     leave_first({"an event comes late": batch.late.num_rows, "a TRUNCATE of a table without a key": truncated})
     refuse_all_but_inserts(batch.records, table.committed.of_table(silver_run.spec.table), before)
-    rows = _decode(batch.records, silver_run.spec, batch.fields).drop_columns(ABSENT).cast(lake_schema(batch.fields))
+    rows = _name_columns(_decode(batch.records, silver_run.spec, batch.fields), silver_run.spec, batch.fields)
     return ChangedRows(rows, np.empty(0, np.int64), batch.truncated, _FIGURES)
 
 

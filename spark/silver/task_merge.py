@@ -23,10 +23,10 @@ import pyarrow.parquet as pq
 
 from spark.errors import LeftToSparkError
 from spark.events.arrow_records import leave_first
-from spark.silver.row_fold import ABSENT, POSITION, lacks
+from spark.silver.row_fold import OF_TABLE, POSITION, above
 from spark.silver.silver_table import columns_with_bounds
-from spark.silver.typed_changes import slot
-from spark.specs import DELETED, SilverSpec
+from spark.silver.typed_changes import key_slots, slot
+from spark.specs import DELETED, META, SilverSpec
 from spark.table.commit_writer import commit_info
 from spark.table.data_files import (
     FEATURE,
@@ -190,54 +190,25 @@ def without_keys(rows: pa.Table, chosen: pa.Table, keys: Sequence[str]) -> pa.Ta
     return rows.filter(pa.array(others))
 
 
-def fill_from_table(table: Any, spec: SilverSpec, changes: pa.Table, truncated: str | None) -> pa.Table:
-    """The changes without ABSENT: what it lists has the values of the row with the key, as the opened `table` has it.
-
-    Rows below `truncated` are gone, and one that is marked as deleted completes its delete only. A delete of no row is left out.
-
-    Raises:
-        LeftToSparkError: there is no such row.
-    """
-    numbers = np.flatnonzero(pc.is_valid(changes[ABSENT]).to_numpy())
-    if not len(numbers):
-        return changes.drop_columns(ABSENT)
+def rows_as_events(table: Any, spec: SilverSpec, events: pa.Table, truncated: str | None) -> pa.Table:
+    """What the opened `table` has of the keys of these events, as an event each (row_fold.OF_TABLE); rows below `truncated` are
+    gone, and one that is marked as deleted is a delete."""
     if table is None:
-        return changes.filter(pc.is_null(changes[ABSENT])).drop_columns(ABSENT)
-    lacking = changes.take(pa.array(numbers))
-    folder, missing, is_delete = open_folder(spec.path), lacks(lacking[ABSENT]), pc.equal(lacking["_cdc_op"], "d").to_numpy()
-    matches = _rows_to_fill_from(table, spec, lacking, truncated)
-    has_row = np.isin(np.arange(len(numbers)), [number for match in matches for number in match.changes])
-    leave_first({"an event that lacks values of a row which the table does not have": not (has_row | is_delete).all()})
+        return events.schema.empty_table()
     names = {slot(i): column.name for i, column in enumerate(spec.columns)}
-    schema = pa.schema([changes.schema.field(names[name]) for name in missing])
-    filed = [read_rows(folder, match.file, None, schema).take(pa.array(match.rows)) for match in matches]
-    rows = pa.concat_tables([schema.empty_table(), *filed])
-    source = np.full(len(numbers), -1)
-    for row, number in enumerate(np.concatenate([np.empty(0, np.int64), *(match.changes for match in matches)])):
-        source[number] = row
-    for name, mask in missing.items():
-        mask = mask & has_row
-        column = names[name]
-        both = pa.concat_arrays([*changes[column].chunks, *rows[column].chunks])
-        taken = np.arange(changes.num_rows)
-        taken[numbers[mask]] = changes.num_rows + source[mask]
-        changes = changes.set_column(changes.schema.get_field_index(column), schema.field(column), both.take(pa.array(taken)))
-    kept = np.ones(changes.num_rows, bool)
-    kept[numbers[~has_row]] = False
-    return changes.filter(pa.array(kept)).drop_columns(ABSENT)
-
-
-def _rows_to_fill_from(table: Any, spec: SilverSpec, lacking: pa.Table, truncated: str | None) -> list[FileMatches]:
     folder, live = open_folder(spec.path), read_live_table(spec.path, table.version())
-    matches = find_matches(folder, list(live.files.values()), read_masks(table), lacking, spec.keys)
-    if truncated is not None:
-        matches = [match.select(~_are_below(folder, match.file, truncated)[match.rows]) for match in matches]
-    if spec.deletes == "soft":
-        is_delete, mark = pc.equal(lacking["_cdc_op"], "d").to_numpy(), pa.schema([pa.field(DELETED, pa.bool_())])
-        marks = [read_rows(folder, match.file, None, mark)[DELETED].take(pa.array(match.rows)) for match in matches]
-        stays = [pc.invert(gone.fill_null(False)).to_numpy() for gone in marks]
-        matches = [match.select(is_delete[match.changes] | there) for match, there in zip(matches, stays, strict=True)]
-    return matches
+    chosen = events.select(key_slots(spec)).rename_columns(list(spec.keys))
+    matches = find_matches(folder, list(live.files.values()), read_masks(table), chosen, spec.keys)
+    own = [pa.field(names.get(f.name, f.name), f.type) for f in events.schema if f.name in names or f.name in META]
+    schema = pa.schema([*own, pa.field(DELETED, pa.bool_())])
+    filed = [read_rows(folder, match.file, None, schema).take(pa.array(match.rows)) for match in matches]
+    rows = above(pa.concat_tables([schema.empty_table(), *filed]), truncated)
+    values = {name: pa.array([value] * rows.num_rows) for name, value in (("topic", OF_TABLE), ("partition", -1), ("offset", -1))}
+    values |= {name: rows[column] for name, column in names.items()} | {name: rows[name] for name in META}
+    values["_cdc_op"] = pc.if_else(rows[DELETED].fill_null(False), "d", "r")
+    return pa.table([values.get(f.name, pa.nulls(rows.num_rows, f.type)) for f in events.schema], names=events.schema.names).cast(
+        events.schema
+    )
 
 
 def _are_below(folder: LakeFolder, file: AddFile, truncated: str) -> np.ndarray:

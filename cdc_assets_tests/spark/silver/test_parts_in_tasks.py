@@ -159,7 +159,7 @@ def test_a_part_without_its_row_is_left(tmp_path: Path) -> None:
     assert (alone.fold(), beside.fold()) == ("an event that lacks values which no event before it has", "")
     beside.send(part)
     beside.lake.append(beside.lake.all_of("t"))
-    assert beside.fold() == "an event that lacks values of a row which the table does not have"
+    assert beside.fold() == "an event that lacks values which no event before it has"
 
 
 def test_what_a_truncate_does_is_declared(tmp_path: Path) -> None:
