@@ -233,8 +233,7 @@ def _rows_by_key(silver_run: ReadOnlyRun) -> ViewRows:
     with silver_job.newest_batch(silver_run, records) as (run, newest, truncated):
         source, _ = row_completion.complete_changes(run, newest, truncated)
         if run.before is None:
-            rows = source if silver_table.keeps_deleted_rows(run.spec) else source.where(sf.col("_cdc_op") != "d")
-            return ViewRows(silver_table.name_columns(rows, run.spec), own, truncated)
+            return ViewRows(spark_merge.rows_made(run.spec, source), own, truncated)
         newer = truncated if truncated != run.before.truncated else None
         # Whoever looks at the rows looks at the changes three times, and a comparison looks at the rows again and again.
         source = source.transform(compute_once)

@@ -22,7 +22,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
 
 from spark.errors import StatementStopError
 from spark.silver import keyed_batch, keyless_tables, row_completion, silver_table, spark_merge, table_generation
@@ -76,7 +75,7 @@ def _fold(silver_run: keyed_batch.SilverRun, records: int) -> tuple[Commit, Figu
     ):
         try:
             with translate_stops(keyed_batch.NOT_PLAIN):
-                return _commit(silver_run, keyed_batch.read_plain_batch(silver_run), None)
+                return _commit(silver_run, keyed_batch.read_plain_batch(silver_run, records), None)
         except StatementStopError:
             pass  # nothing is committed: the rows are held below, and looked at
     with newest_batch(silver_run, records) as (silver_run, newest, truncated):
@@ -110,13 +109,8 @@ def _commit(silver_run: keyed_batch.SilverRun, newest: keyed_batch.Newest, trunc
     metadata = silver_metadata(silver_run.operation_id, done, figures)
     figures["positions_remembered"] = keyed_batch.position_count(done)
     if before is None:
-        rows = source if silver_table.keeps_deleted_rows(spec) else source.where(sf.col("_cdc_op") != "d")
-        writer = (
-            silver_table.name_columns(rows, spec)
-            .write.format("delta")
-            .mode("error")
-            .options(**silver_table.table_properties(spec))
-        )
+        rows = spark_merge.rows_made(spec, source)
+        writer = rows.write.format("delta").mode("error").options(**silver_table.table_properties(spec))
         writer.option("userMetadata", metadata).save(spec.path)
         commit = commit_of(session, spec.path, silver_run.operation_id)
         return commit, {**figures, "inserted": commit.count("numOutputRows")}

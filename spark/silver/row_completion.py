@@ -16,8 +16,8 @@ from pyspark.sql import functions as sf
 from spark.bronze.change_log import events_from, highest_gone
 from spark.silver import key_changes, quarantine_table
 from spark.silver.keyed_batch import Newest, SilverRun, is_late, part_of_row, set_aside
-from spark.silver.newest_event import FACTS, POSITION, after_truncate, fold_per_key, mark_problems, not_of_keys, of_keys
-from spark.silver.row_fold import OF_TABLE, WITHOUT_REST
+from spark.silver.newest_event import after_truncate, fold_per_key, mark_problems, not_of_keys, of_keys
+from spark.silver.row_fold import FACTS, OF_TABLE, POSITION, WITHOUT_REST
 from spark.silver.silver_table import keeps_deleted_rows
 from spark.silver.typed_changes import AFTER_PROBLEM, MOVED, key_slots, problem_value, slot
 from spark.specs import META, SilverSpec
@@ -226,7 +226,8 @@ def deletes_of(keys: DataFrame, like: DataFrame, spec: SilverSpec) -> DataFrame:
 
 
 def _mark_truncated(source: DataFrame, truncated: str) -> DataFrame:
-    gone = sf.col(POSITION) < truncated
+    """Rows below a TRUNCATE that keeps them; what was deleted before it stays so."""
+    gone = (sf.col(POSITION) < truncated) & (sf.col("_cdc_op") != "d")
     return source.withColumns(
         {
             "_cdc_op": sf.when(gone, "t").otherwise(sf.col("_cdc_op")),

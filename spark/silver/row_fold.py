@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark.events.arrow_records import sort_rows
 from spark.events.positions import NUMBER_WIDTH
 from spark.silver.typed_changes import AFTER_PROBLEM, MOVED, NO_ROW, key_slots, slot
 from spark.specs import META, SilverSpec
@@ -102,9 +101,9 @@ def runs_by_key(events: pa.Table, keys: Sequence[str], order: Sequence[np.ndarra
 
 
 def key_numbers(events: pa.Table, keys: Sequence[str]) -> np.ndarray:
-    """A number for each row, equal where the keys are, as Spark groups them: NULL is a value."""
-    numbers = np.zeros(events.num_rows, np.int64)
-    for key in keys:
+    """A number for each row, from 0 on without a gap, equal where the keys are, as Spark groups them: NULL is a value."""
+    numbers = value_numbers(events[keys[0]])
+    for key in keys[1:]:
         more = value_numbers(events[key])
         # Renumbered column by column, since a product of three columns' counts may not fit 64 bits.
         numbers = np.unique(numbers * (int(more.max(initial=0)) + 1) + more, return_inverse=True)[1].astype(np.int64)
@@ -141,6 +140,10 @@ def text_ranks(texts: pa.ChunkedArray | pa.Array) -> np.ndarray:
     if not len(texts):
         return np.empty(0, np.int64)
     array = _whole(texts)
+    if not array.null_count:
+        rises = pc.greater(array[1:], array[:-1]).to_numpy(zero_copy_only=False)
+        if (rises | pc.equal(array[1:], array[:-1]).to_numpy(zero_copy_only=False)).all():
+            return np.append([1], 1 + np.cumsum(rises))
     ranks = pc.rank(array, sort_keys="ascending", tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
     return np.where(pc.is_null(array).to_numpy(zero_copy_only=False), 0, ranks)
 
@@ -260,9 +263,7 @@ def fold_per_key(events: pa.Table, plan: FoldPlan) -> pa.Table:
     for name in plan.rest:
         lack = missing.get(name, deleted) | deleted
         if lack.any():
-            source = runs.newest(~lack)[ends]
-            numbers = pa.array(np.where(source < 0, 0, source), mask=source < 0)
-            folded = _with_column(folded, name, _whole(rows[name]).take(numbers))
+            folded = _with_column(folded, name, _whole(rows[name]).take(_or_null(runs.newest(~lack)[ends])))
     unseen = deleted[ends] & (runs.newest(~deleted)[ends] < 0)
     return folded.filter(pa.array(~unseen)) if unseen.any() else folded
 
@@ -276,12 +277,54 @@ def list_numbers(gaps: Sequence[tuple[int, np.ndarray]], count: int) -> pa.Array
     return pa.ListArray.from_arrays(ends, values, type=_NUMBERS, mask=pa.array(lengths == 0))
 
 
+FACTS = ("late", "problems", "moved", "truncated")
+"""Of a key's events: how many come late, cannot be folded, and are creates that lack values; and the newest TRUNCATE."""
+
+
+def newest_per_key(events: pa.Table, plan: FoldPlan) -> pa.Table:
+    """One row per key: its newest event that can be folded (all null where there is none), and FACTS.
+
+    `is_late` says which events come late. A TRUNCATE has no key, and so stands in a row of its own or with the key of only NULLs.
+    """
+    numbers, ranks = key_numbers(events, plan.keys), text_ranks(events[POSITION])
+    has_problem, operations = _mask(pc.is_valid(events["problem"])), _whole(events["_cdc_op"])
+    is_truncate = _mask(pc.equal(operations, "t"))
+    moved = _mask(pc.equal(operations, "c")) & _mask(pc.is_valid(events["absent"])) & ~has_problem
+    any_event = _newest_of(numbers, ranks, np.ones(len(numbers), bool))
+    newest = _or_null(_newest_of(numbers, ranks, ~has_problem & ~is_truncate))
+    made = {name: _without_sign_of_zero(_whole(events[name]).take(pa.array(any_event))) for name in plan.keys}
+    made |= {name: _whole(events[name]).take(newest) for name in (*plan.rest, *META, "absent")}
+    for name, mask in (("late", _mask(events["is_late"])), ("problems", has_problem), ("moved", moved)):
+        made[name] = pa.array(np.bincount(numbers[mask], minlength=len(any_event)), pa.int64())
+    truncated = _or_null(_newest_of(numbers, ranks, ~has_problem & is_truncate))
+    return pa.table({**made, "truncated": _whole(events[POSITION]).take(truncated)})
+
+
 def newest_rows(changes: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """One row per key, that of the highest position; `changes` has no NULL in a key and none in its positions."""
-    changes = sort_rows(changes, [POSITION])
-    ranked = changes.select(list(keys)).append_column("_cdc_rank", pa.array(np.arange(changes.num_rows)))
-    last = ranked.group_by(list(keys), use_threads=False).aggregate([("_cdc_rank", "max")])
-    return changes if last.num_rows == changes.num_rows else changes.take(last["_cdc_rank_max"].combine_chunks())
+    """The newest of each key of changes that can all be folded."""
+    rows = _newest_of(key_numbers(changes, keys), text_ranks(changes[POSITION]), np.ones(changes.num_rows, bool))
+    return changes if len(rows) == changes.num_rows else changes.take(pa.array(np.sort(rows)))
+
+
+def _newest_of(numbers: np.ndarray, ranks: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """For each key, by its number, the row of the highest rank of those in the mask; -1: none is."""
+    rows = np.flatnonzero(mask)
+    if (ranks[rows][1:] < ranks[rows][:-1]).any():
+        rows = rows[np.argsort(ranks[rows], kind="stable")]
+    newest = np.full(int(numbers.max(initial=-1)) + 1, -1)
+    # Of a key's rows the last one stays.
+    newest[numbers[rows]] = rows
+    return newest
+
+
+def _or_null(numbers: np.ndarray) -> pa.Array:
+    """The numbers to take; NULL for -1."""
+    return pa.array(np.where(numbers < 0, 0, numbers), mask=numbers < 0)
+
+
+def _without_sign_of_zero(values: pa.Array) -> pa.Array:
+    """As Spark groups them: -0.0 is 0.0."""
+    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
 
 
 def versions(events: pa.Table, plan: FoldPlan, truncates: Sequence[str]) -> pa.Table:
@@ -310,9 +353,7 @@ def _fill_gaps(runs: KeyRuns, plan: FoldPlan) -> KeyRuns:
     """The events with what they lack from the newest event of their key that holds it."""
     rows = runs.rows
     for name, lack in lacks(rows["absent"]).items():
-        source = runs.newest(~lack)
-        numbers = pa.array(np.where(source < 0, 0, source), mask=source < 0)
-        rows = _with_column(rows, name, _whole(rows[name]).take(numbers))
+        rows = _with_column(rows, name, _whole(rows[name]).take(_or_null(runs.newest(~lack))))
     return KeyRuns(rows, runs.first)
 
 

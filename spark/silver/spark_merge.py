@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark.silver.silver_table import keeps_deleted_rows
+from spark.silver.silver_table import keeps_deleted_rows, name_columns
 from spark.silver.typed_changes import slot
 from spark.specs import DELETED, META, SilverSpec
 from spark.table.commit_history import Commit, commit_of
@@ -53,6 +53,11 @@ def clauses(spec: SilverSpec, columns: Sequence[str]) -> Clauses:
         values.append((DELETED, "s._cdc_op IN ('d', 't')"))
     makes_row = "true" if spec.deletes == "soft" else "s._cdc_op <> 'd'"
     return Clauses(same, newer, values, spec.deletes == "hard", makes_row)
+
+
+def rows_made(spec: SilverSpec, source: DataFrame) -> DataFrame:
+    """The changes that make a row where there is none, named as the table's rows are."""
+    return name_columns(source.alias("s").where(clauses(spec, source.columns).makes_row), spec)
 
 
 def merge_statement(spec: SilverSpec, view: str, *, truncated: str | None, columns: list[str]) -> str:

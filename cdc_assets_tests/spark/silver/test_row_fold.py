@@ -120,6 +120,30 @@ def test_a_thousand_histories() -> None:
         assert folded.num_rows == len(set(folded["c0"].to_pylist()))
 
 
+def test_the_newest_of_a_thousand_histories() -> None:
+    """Of each key the newest event that can be folded, and what else there is among its events, in whatever order they come."""
+    chosen = random.Random(3)
+    for _ in range(HISTORIES // AT_ONCE):
+        rows = [one for number in range(AT_ONCE) for one in delivered(chosen, history(chosen, 100 * number))]
+        rows += [{**event(Happened(place, 0, "t"), place), "c0": None} for place in chosen.sample(range(99), 2)]
+        rows = [{**row, "is_late": chosen.random() < 0.1} for row in rows]
+        schema = SCHEMA.append(pa.field("is_late", pa.bool_()))
+        found = row_fold.newest_per_key(pa.Table.from_pylist(rows, schema=schema), PLAN).to_pylist()
+        assert len(found) == len({row["c0"] for row in rows})
+        for one in found:
+            own = [row for row in rows if row["c0"] == one["c0"]]
+            fit = [row for row in own if row["problem"] is None and row["_cdc_op"] != "t"]
+            newest = max(fit, key=lambda row: str(row[POSITION]), default=dict[str, Any]())
+            assert [one[name] for name in NEWEST] == [newest.get(name) for name in NEWEST]
+            moved = sum(row["_cdc_op"] == "c" and row["absent"] is not None for row in fit)
+            truncated = max((row[POSITION] for row in own if row["_cdc_op"] == "t"), default=None)
+            facts = (sum(row["is_late"] for row in own), sum(row["problem"] is not None for row in own), moved, truncated)
+            assert tuple(one[name] for name in row_fold.FACTS) == facts
+
+
+NEWEST = ("c1", "c2", POSITION, "_cdc_op", "absent")
+
+
 def test_what_stops_a_part() -> None:
     """A part needs a row before it, and no record between that cannot be read; the literal is never a value."""
     lone, behind = [Happened(1, 1, "u", "a", part=True)], [Happened(1, 2, "c", "a", "x"), Happened(2, 2, "u", broken=True)]
