@@ -43,7 +43,6 @@ from spark.table.commit_history import Commit
 from spark.table.commit_metadata import Committed, CommittedTopic, Folded, fold_silver, silver_metadata, surviving
 from spark.table.data_files import PROPERTY as PROPERTY_OF_VECTORS
 from spark.table.delta_rs import open_delta
-from spark.table.lake_location import is_local
 from spark.table.log_reader import newest_commits, widen
 from spark.table.write_lease import lend_to_task
 
@@ -118,8 +117,6 @@ _SLICE, _THREADS = 50_000, 2
 """Events that are parsed at once, and by how many threads."""
 MOST_BYTES, MOST_ROWS = DELETION_VECTORS_FROM, 2_000_000
 """A table with more of either gets deletion vectors (task_merge): to write its rows anew would cost a second or more."""
-MOST_BYTES_HELD = 16 << 20
-"""Of a table whose files a task itself writes anew: it holds their rows."""
 MOST_BYTES_OF_LARGE = 4 << 30
 """A task looks at all keys of a table: of a larger one they are Spark's to look at."""
 KEY_TYPES = frozenset({"boolean", "smallint", "int", "bigint", "decimal", "date", "timestamp", "timestamp_ntz", "string"})
@@ -358,12 +355,6 @@ def _is_large(delta: Any, size: TableSize) -> bool:
     return has_vectors or size.bytes > MOST_BYTES or size.rows > MOST_ROWS
 
 
-def _is_written_by_us(spec: SilverSpec, size: TableSize) -> bool:
-    """Whether files with a changed row are written anew without delta-rs: it plans for as long as that takes. What it would write
-    is not held whole. In an object store it puts a commit that was not answered again, as the next version."""
-    return not is_local(spec.path) or size.bytes <= MOST_BYTES_HELD
-
-
 def spec_of_table(delta: Any, spec: SilverSpec, before: Folded) -> SilverSpec:
     """The spec with the columns that the table has, which are those that the source has now.
 
@@ -439,16 +430,9 @@ def _commit(silver_run: SilverRun, delta: Any, changes: ChangedRows) -> tuple[in
     elif not spec.keys:
         merged_changes = task_merge.LargeTableChanges(rows, newer=True, vectors=False)
         version, counts = task_merge.merge_by_vectors(delta, spec, merged_changes, metadata, silver_run.operation_id)
-    elif (
-        (large := _is_large(delta, size := size_of(delta)))
-        or _is_written_by_us(spec, size)
-        # delta-rs's MERGE knows nothing of these.
-        or (spec.deletes == "soft" or truncated or len(changes.forced))
-    ):
+    else:
         newer = before is None or pc.all(pc.greater(rows[POSITION], before.highest), min_count=0).as_py()
+        large = _is_large(delta, size_of(delta))
         merged_changes = task_merge.LargeTableChanges(rows, newer, vectors=large, forced=changes.forced, truncated=truncated)
         version, counts = task_merge.merge_by_vectors(delta, spec, merged_changes, metadata, silver_run.operation_id)
-    else:
-        version, counts = task_merge.merge_by_delta_rs(delta, spec, rows, metadata, silver_run.operation_id)
-        task_merge.compact(delta)
     return version, {**changes.figures, **counts, "positions_remembered": keyed_batch.position_count(done)}

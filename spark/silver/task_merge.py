@@ -3,7 +3,7 @@ position.
 
 In a large table the rows that are gone are marked in deletion vectors and the new ones are one file, so that a change
 costs a look at the keys. A table without vectors has the files that hold a changed row written anew by the same code,
-or from a size on by delta-rs's MERGE. A table with features of Delta that only Spark writes is left to Spark
+one after the other. A table with features of Delta that only Spark writes is left to Spark
 (LeftToSparkError), with nothing committed.
 """
 
@@ -40,7 +40,7 @@ from spark.table.data_files import (
     write_file,
     write_vectors,
 )
-from spark.table.delta_rs import RowCounts, attempt, commit_settings, find_version
+from spark.table.delta_rs import RowCounts, find_version
 from spark.table.delta_table import table_of
 from spark.table.snapshot import LiveTable, read_live_table
 from spark.table.table_folder import LakeFolder, open_folder
@@ -60,11 +60,7 @@ def size_of(delta: Any) -> TableSize:
     return TableSize(sum(files["size_bytes"].to_pylist()), sum(filter(None, files["num_records"].to_pylist())))
 
 
-MOST_FILES = 64
-"""So many files of a table are made one: a MERGE's time follows their number."""
 _WRITABLE = frozenset({"appendOnly", "invariants", "timestampNtz"})
-_SPILL_BYTES, _LISTED = 512 << 20, 200
-_COUNTED = ("inserted", "updated", "deleted")
 
 
 def refuse_unwritable(table: Any, *, vectors: bool) -> None:
@@ -79,56 +75,6 @@ def refuse_unwritable(table: Any, *, vectors: bool) -> None:
     features -= {FEATURE} if vectors else set()
     if features or (protocol.writer_features is None and protocol.min_writer_version > 2):
         raise LeftToSparkError(f"the table has features of Delta that Spark writes: {', '.join(sorted(features)) or protocol}")
-
-
-def merge_by_delta_rs(table: Any, spec: SilverSpec, changes: pa.Table, metadata: str, operation_id: str) -> tuple[int, RowCounts]:
-    """One commit: its version, and the rows inserted, updated and deleted.
-
-    Raises:
-        LeftToSparkError: delta-rs refused, and committed nothing.
-    """
-    same = " AND ".join(f't."{k}" = s."{k}"' for k in spec.keys)
-    newer = "s._cdc_position > t._cdc_position"
-    values = {f'"{name}"': f's."{name}"' for name in changes.column_names}
-    merging = table.merge(
-        changes,
-        predicate=f"{same}{_keys_by_name(spec, changes)}",
-        source_alias="s",
-        target_alias="t",
-        streamed_exec=False,
-        max_spill_size=_SPILL_BYTES,
-        **commit_settings(metadata),
-    )
-    merging = merging.when_matched_delete(predicate=f"{newer} AND s._cdc_op = 'd'").when_matched_update(values, predicate=newer)
-    metrics = attempt(merging.when_not_matched_insert(values, predicate="s._cdc_op <> 'd'").execute, spec.path, operation_id)
-    if metrics and not any(metrics.get(f"num_target_rows_{name}", 0) for name in _COUNTED):
-        _commit_no_rows(table, changes, metadata, spec.path, operation_id)
-    return find_version(spec.path, operation_id), {name: int(metrics.get(f"num_target_rows_{name}", 0)) for name in _COUNTED}
-
-
-def _commit_no_rows(table: Any, changes: pa.Table, metadata: str, path: str, operation_id: str) -> None:
-    """What was folded, where it changes no row: delta-rs commits no MERGE then."""
-    from deltalake import write_deltalake
-
-    settings = commit_settings(metadata)
-    attempt(lambda: write_deltalake(table, changes.slice(0, 0), mode="append", **settings), path, operation_id)
-
-
-def compact(table: Any) -> None:
-    """Its files made one, where they have become many: a commit without changes of data."""
-    if len(table.file_uris()) > MOST_FILES:
-        table.update_incremental()
-        table.optimize.compact()
-
-
-def _keys_by_name(spec: SilverSpec, changes: pa.Table) -> str:
-    """The few keys of a small batch by name: delta-rs skips files by them, and by one range of keys otherwise."""
-    if len(spec.keys) != 1 or not 0 < changes.num_rows <= _LISTED:
-        return ""
-    values = changes[spec.keys[0]]
-    if not pa.types.is_integer(values.type):
-        return ""
-    return f' AND t."{spec.keys[0]}" IN ({", ".join(map(str, values.to_pylist()))})'
 
 
 _THREADS = 2

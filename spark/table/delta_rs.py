@@ -1,6 +1,4 @@
-"""What delta-rs does for us: commits of ours, and checkpoints of a table's log.
-
-A commit that fails may have lost no more than the answer: the log tells by the operation id whether it is made.
+"""What delta-rs does for us: tables read, and checkpoints of a table's log.
 
 In gs:// delta-rs reads alone: it writes by Google's XML interface, which the embedded endpoint knows by half. There the newest
 checkpoint and the commits since go to a folder of this machine, and what delta-rs makes of them is put beside them.
@@ -9,11 +7,10 @@ checkpoint and the commits since go to a folder of this machine, and what delta-
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from spark.errors import CommitLeftOutError, LeftToSparkError
+from spark.errors import CommitLeftOutError
 from spark.table.commit_metadata import carries
 from spark.table.lake_location import delta_options, is_object, store_place
 from spark.table.log_reader import LAST_CHECKPOINT, LOG, commit_names, last_checkpoint, newest_commits
@@ -35,33 +32,6 @@ def is_delta(path: str) -> bool:
     from deltalake import DeltaTable
 
     return bool(DeltaTable.is_deltatable(path, storage_options=delta_options(path)))
-
-
-def commit_settings(metadata: str, **more: Any) -> dict[str, Any]:
-    """How delta-rs makes a commit of ours: with its metadata, and `more` of CommitProperties. It makes checkpoints; to clean the
-    log up it would list that whole at each commit."""
-    from deltalake import CommitProperties, PostCommitHookProperties
-
-    return {
-        "commit_properties": CommitProperties(custom_metadata={"userMetadata": metadata}, **more),
-        "post_commithook_properties": PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
-    }
-
-
-def attempt(commit: Callable[[], Any], path: str, operation_id: str) -> dict[str, Any]:
-    """What the commit tells; nothing where it fails and is in the log all the same.
-
-    Raises:
-        LeftToSparkError: it is not.
-    """
-    from deltalake.exceptions import DeltaError
-
-    try:
-        return commit() or {}
-    except (DeltaError, OSError, ValueError) as error:
-        if _find_version(path, operation_id) is None:
-            raise LeftToSparkError(f"delta-rs did not commit: {str(error)[:300]}") from error
-        return {}
 
 
 def find_version(path: str, operation_id: str) -> int:

@@ -33,14 +33,11 @@ def test_the_table_holds_what_the_changes_say(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by_delta_rs", [False, True])
 @pytest.mark.parametrize("seed", [20, 21, pytest.param(22, marks=pytest.mark.all)])
-def test_files_with_a_changed_row_are_written_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, by_delta_rs: bool
-) -> None:
+def test_files_with_a_changed_row_are_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """The table gets no deletion vectors; of what a task writes itself, several files or one are written anew."""
     monkeypatch.setattr(task_merge, "_SMALL_BYTES", (0, 3000, 1 << 20)[seed % 3])
-    table = LargeTable(str(tmp_path), seed, vectors=False, by_delta_rs=by_delta_rs)
+    table = LargeTable(str(tmp_path), seed, vectors=False)
     for number in range(15):
         table.change(late=number % 3 == 2)
         table.check()

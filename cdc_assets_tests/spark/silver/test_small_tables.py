@@ -16,14 +16,10 @@ from deltalake import DeltaTable
 
 from cdc_assets_tests.support.lake.events import event
 from cdc_assets_tests.support.lake.lake import Lake, values
-from spark.bronze.change_log import BronzeTail
 from spark.silver import fold_job as silver
-from spark.silver import small_table_fold, task_merge
 from spark.silver.small_tables import SmallTableOutcome, SmallTablesSpec, run
-from spark.specs import Column, JobResult, SilverSpec
+from spark.specs import Column, SilverSpec
 from spark.table import write_lease
-from spark.table.commit_history import fold_history
-from spark.table.commit_metadata import fold
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -265,56 +261,6 @@ while (pid := opener(sys.argv[1])) is None:
     time.sleep(0.01)
 os.kill(pid, signal.SIGKILL)
 """
-
-
-def test_an_answer_that_is_lost_is_a_commit_all_the_same(
-    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = one_row_in_bronze(session, tmp_path)
-    source.fold()
-    source.write("t", "u", 1)
-    source.append()
-    commit = task_merge.attempt
-
-    def lose(act: Any, path: str, operation_id: str) -> dict[str, Any]:
-        def and_fail() -> None:
-            act()
-            raise OSError("the connection was cut")
-
-        return commit(and_fail, path, operation_id)
-
-    monkeypatch.setattr(task_merge, "attempt", lose)
-    assert fold_by_delta_rs(source, monkeypatch).version == 1
-    source.check()
-
-
-def fold_by_delta_rs(source: Source, monkeypatch: pytest.MonkeyPatch) -> JobResult:
-    """The source's first table as if it were larger than what a task holds, in this process."""
-    monkeypatch.setattr(small_table_fold, "MOST_BYTES_HELD", 0)
-    table = source.tables[0]
-    committed = fold_history(source.session, source.lake.bronze_path, fold)
-    folded = small_table_fold.read_folded(source.spec(table).path)
-    assert folded is not None
-    tail = BronzeTail(source.lake.bronze_path, [table], after=folded.bronze_version, version=committed.version)
-    return small_table_fold.fold_table(small_table_fold.SmallTable(source.spec(table), committed), tail)
-
-
-def test_files_that_have_become_many_are_made_one(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = one_row_in_bronze(session, tmp_path)
-    source.fold()
-    for key in range(2, 6):
-        source.write("t", "c", key)
-        source.append()
-        fold_by_delta_rs(source, monkeypatch)
-    table = DeltaTable(source.spec("t").path)
-    assert len(table.file_uris()) > 1
-    monkeypatch.setattr(task_merge, "MOST_FILES", 1)
-    task_merge.compact(table)
-    assert len(DeltaTable(source.spec("t").path).file_uris()) == 1
-    source.write("t", "u", 3)
-    source.append()
-    source.fold()
-    source.check()
 
 
 def test_checkpoints_come_and_both_read_them(session: SparkSession, tmp_path: Path) -> None:

@@ -23,16 +23,14 @@ Model = dict[tuple[Any, ...], Row]
 class LargeTable:
     """A table that is changed at random, and what it must hold."""
 
-    def __init__(
-        self, root: str, seed: int, keys: tuple[str, ...] = (), *, vectors: bool = True, by_delta_rs: bool = False
-    ) -> None:
+    def __init__(self, root: str, seed: int, keys: tuple[str, ...] = (), *, vectors: bool = True) -> None:
         self.choice, self.number, self.rows = random.Random(seed), 0, Model()
         keys = keys or self.choice.choice((("a",), ("b",), ("a", "b")))
         columns = (Column("a", "bigint"), Column("b", "text"), Column("v", "text"))
         self.spec = SilverSpec("source", "t", f"{root}/bronze", f"{root}/silver", columns, keys)
         first = [self.row("r") for _ in range(self.choice.randrange(200))]
         self.rows = {self.key(row): row for row in first}
-        self.vectors, self.by_delta_rs = vectors, by_delta_rs
+        self.vectors = vectors
         open_folder(self.spec.path).make()
         create_table(self.spec.path, self.as_table(list(self.rows.values())), {}, self.metadata("first"))
 
@@ -67,10 +65,7 @@ class LargeTable:
         name = f"op{self.number}"
         changes = task_merge.LargeTableChanges(self.as_table(list(found.values())), newer=not late, vectors=self.vectors)
         table = open_delta(self.spec.path)
-        if self.by_delta_rs:
-            version, counts = task_merge.merge_by_delta_rs(table, self.spec, changes.rows, self.metadata(name), name)
-        else:
-            version, counts = task_merge.merge_by_vectors(table, self.spec, changes, self.metadata(name), name)
+        version, counts = task_merge.merge_by_vectors(table, self.spec, changes, self.metadata(name), name)
         assert version == open_delta(self.spec.path).version()
         assert counts == self.counts(expected)
         self.rows = expected
