@@ -424,6 +424,15 @@ def fill_creates(creates: pa.Table, events: pa.Table, plan: FoldPlan) -> pa.Tabl
     return _put_problems(_with_column(filled, "absent", absent), unclear)
 
 
+def fill_slices(rows: pa.Table, plan: FoldPlan) -> pa.Table:
+    """The same of the rows of each `slice`: `creates` says which of them are the creates; the others are their events."""
+    filled = []
+    for number in pc.unique(rows["slice"]):
+        of_slice = rows.filter(pc.equal(rows["slice"], number))
+        filled.append(fill_creates(of_slice.filter(of_slice["creates"]), of_slice.filter(pc.invert(of_slice["creates"])), plan))
+    return pa.concat_tables(filled)
+
+
 def _rows_before(runs: KeyRuns, plan: FoldPlan) -> _RowBefore:
     rows, count = runs.rows, runs.rows.num_rows
     fit, from_elsewhere = _mask(pc.is_null(rows["problem"])), _mask(rows["lacks"])
