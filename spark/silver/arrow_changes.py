@@ -109,8 +109,8 @@ def decode_changes(records: pa.Table, spec: SilverSpec, fields: Sequence[Field])
     created = pc.and_(pc.equal(meta["_cdc_op"], "c"), pc.is_valid(absent))
     leave_any(created, "a row under a new key whose event does not hold it whole")
     slots = {slot(number): columns[column.name] for number, column in enumerate(spec.columns)}
-    place = {name: events[name] for name in ("topic", "partition", "offset")}
-    return pa.table({**place, **slots, **meta, "absent": absent, "problem": pa.nulls(events.num_rows, PROBLEM_TYPE)})
+    origin = {name: events[name] for name in ("topic", "partition", "offset")}
+    return pa.table({**origin, **slots, **meta, "absent": absent, "problem": pa.nulls(events.num_rows, PROBLEM_TYPE)})
 
 
 def _leave_future(positions: pa.Array, spec: SilverSpec) -> None:

@@ -65,8 +65,9 @@ def _deal(rows: DataFrame, keys: Sequence[str], fold: Fold, schema: StructType, 
         dealt = rows.repartition(slices, *map(sf.col, keys))
         return dealt.mapInArrow(partial(_fold_batches, fold, to_arrow_schema(_nullable(schema))), _nullable(schema))
     number = sf.pmod(sf.xxhash64(*keys), sf.lit(slices))
-    parts = [_fold_here(rows.where(number == at), fold, _nullable(schema)) for at in range(slices)]
-    return reduce(DataFrame.unionByName, parts)
+    # Rows sent from here are part of every plan that they are in: Spark keeps them in its blocks instead.
+    folded = [fold_in_client(rows.where(number == at), fold, schema).transform(compute_once) for at in range(slices)]
+    return reduce(DataFrame.unionByName, folded)
 
 
 def _nullable(schema: StructType) -> StructType:
@@ -77,12 +78,6 @@ def _fold_batches(fold: Fold, schema: pa.Schema, batches: Iterable[pa.RecordBatc
     """Fold the rows of one slice, in a task of Spark."""
     if all_batches := list(batches):
         yield from fold(pa.Table.from_batches(all_batches)).select(schema.names).cast(schema).to_batches()
-
-
-def _fold_here(rows: DataFrame, fold: Fold, schema: StructType) -> DataFrame:
-    folded = fold(rows.toArrow()).select(schema.names)
-    # Rows sent from here are part of every plan that they are in: Spark keeps them in its blocks instead.
-    return rows.sparkSession.createDataFrame(folded, schema).transform(compute_once)
 
 
 def _count_slices(rows: DataFrame) -> int:

@@ -196,8 +196,8 @@ def is_settled(spec: SilverSpec) -> bool:
     if not is_delta(spec.quarantine):
         return True
     doubts = f"SELECT error_class FROM quarantine WHERE {OPEN} AND (superseded_by IS NULL OR error_class = '{MOVED}') LIMIT 1"
-    found = QueryBuilder().register("quarantine", open_delta(spec.quarantine)).execute(doubts)
-    return pa.RecordBatchReader.from_stream(found).read_all().num_rows == 0
+    doubtful = QueryBuilder().register("quarantine", open_delta(spec.quarantine)).execute(doubts)
+    return pa.RecordBatchReader.from_stream(doubtful).read_all().num_rows == 0
 
 
 def table(session: SparkSession, spec: SilverSpec) -> DataFrame:
