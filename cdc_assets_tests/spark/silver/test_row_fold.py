@@ -91,10 +91,20 @@ def event(one: Happened, offset: int) -> dict[str, Any]:
     }
 
 
-def completed(events: pa.Table) -> pa.Table:
-    """With what moved rows held under their old keys."""
+def completed(events: pa.Table, slices: int = 1) -> pa.Table:
+    """With what moved rows held under their old keys, in so many slices."""
     lacking = pc.fill_null(events["lacks"], False)
-    filled = row_fold.fill_creates(events.filter(lacking), events, PLAN)
+    numbers = np.arange(events.num_rows) % slices
+    rows = []
+    for number in range(slices):
+        creates = events.filter(pc.and_(lacking, pa.array(numbers == number)))
+        for own, is_create in ((creates, True), (events, False)):
+            flags = {
+                "slice": pa.array([number] * own.num_rows, pa.int64()),
+                "creates": pa.array([is_create] * own.num_rows, pa.bool_()),
+            }
+            rows.append(pa.table({**{name: own[name] for name in own.column_names}, **flags}))
+    filled = row_fold.fill_slices(pa.concat_tables(rows), PLAN).drop_columns(["slice", "creates"])
     return pa.concat_tables([events.filter(pc.invert(lacking)), filled]).drop_columns(["write", "lacks"])
 
 
@@ -109,7 +119,7 @@ def test_a_thousand_histories() -> None:
         worlds = [history(chosen, 100 * number) for number in range(AT_ONCE)]
         events = pa.Table.from_pylist([one for world in worlds for one in delivered(chosen, world)], schema=SCHEMA)
         plan = replace(PLAN, tracked=("c1",)) if table % 2 else PLAN
-        made = row_fold.versions(completed(events), plan, ()).to_pylist()
+        made = row_fold.versions(completed(events, slices=1 + table % 3), plan, ()).to_pylist()
         versions = {(row["c0"], row["c1"], row["c2"], of_place(row["_valid_from"]), of_place(row["_valid_to"])) for row in made}
         expected = set[tuple[Any, ...]]().union(*(Oracle(plan.tracked == ("c1",)).tell(world) for world in worlds))
         assert versions == expected, table
