@@ -1,4 +1,4 @@
-"""What a piece of work takes: seconds, and seconds of processor time of the Java servers that this process started.
+"""What a piece of work takes: seconds, and seconds of processor time of this process and of all that it has started.
 
 Neighbours make work last longer, but hardly dearer: where they cannot be kept away, processor time is what can be compared.
 """
@@ -43,4 +43,5 @@ def ratios(some: list[Took], others: list[Took]) -> dict[str, float]:
 
 
 def _cpu() -> float:
-    return sum(sum(child.cpu_times()[:2]) for child in psutil.Process().children(recursive=True))
+    here = psutil.Process()
+    return sum(sum(process.cpu_times()[:2]) for process in (here, *here.children(recursive=True)))

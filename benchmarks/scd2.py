@@ -1,7 +1,7 @@
 """What a run of a history (SCD2) costs by the size of bronze and of the batch: `python -m benchmarks.scd2`.
 
-Per size of bronze: the history is made from all of it, then goes on by small batches of updates of random keys. What a run
-costs should go with the batch; reading bronze alone is told beside it.
+Per size of bronze: the history is made from all of it, then goes on by batches of updates of random keys. What a run costs
+should go with the batch; reading bronze alone is told beside it. Seconds, and seconds of processor time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from benchmarks.full_semantics import Feed
-from benchmarks.spark_jobs import COLUMNS, timed
+from benchmarks.paired import Took, took
+from benchmarks.spark_jobs import COLUMNS
 from cdc_assets_tests.support.lake.jvm import spark_connect
 from spark.silver import history_job as history
 from spark.specs import SilverSpec
@@ -48,23 +49,23 @@ def measure(chosen: argparse.Namespace, session: SparkSession, folder: Path, bro
         keys = [(start + i) % chosen.keys for i in range(count)]
         feed.send("c" if start + count <= chosen.keys else "u", keys)
     spec = SilverSpec("bench", "accounts", feed.bronze, str(folder / "history"), COLUMNS, ("aid",))
-    first = timed(lambda: history.run(session, spec))
+    first = took(lambda: history.run(session, spec))
     events = session.read.format("delta").load(spec.bronze_path)
-    plain = timed(lambda: events.write.format("noop").mode("overwrite").save())
+    plain = took(lambda: events.write.format("noop").mode("overwrite").save())
     show("from all of bronze", bronze, bronze, [first], plain)
     for size in chosen.sizes:
         taken = []
         # One more than counts: the first of a size compiles its plans.
         for _ in range(chosen.cycles + 1):
             feed.send("u", random.sample(range(chosen.keys), size))
-            taken.append(timed(lambda: history.run(session, spec)))
+            taken.append(took(lambda: history.run(session, spec)))
         show("goes on", bronze, size, taken[1:], plain)
 
 
-def show(what: str, bronze: int, batch: int, taken: list[float], plain: float) -> None:
-    figures = {"bronze": bronze, "batch": batch, "seconds": [round(x, 2) for x in taken]}
-    median = round(statistics.median(taken), 2)
-    told = {"what": what, **figures, "median": median, "bronze_read": round(plain, 2), "load": round(os.getloadavg()[0], 1)}
+def show(what: str, bronze: int, batch: int, taken: list[Took], plain: Took) -> None:
+    figures = {"bronze": bronze, "batch": batch, "seconds": [round(each.wall, 2) for each in taken]}
+    medians = {name: round(statistics.median(getattr(each, name) for each in taken), 2) for name in Took._fields}
+    told = {"what": what, **figures, **medians, "bronze_read": round(plain.cpu, 2), "load": round(os.getloadavg()[0], 1)}
     print(json.dumps(told), flush=True)
 
 

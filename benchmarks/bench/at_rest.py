@@ -30,7 +30,7 @@ def at_rest(bench: Measurement, name: str, *, cores: float, memory: float | None
     """
     with open_instance(bench.stack.home) as instance:
         await_rest(instance)
-    seconds = _TRIAL_SECONDS if bench.asked.is_trial or bench.asked.quick else _SECONDS
+    seconds = _TRIAL_SECONDS if bench.asked.is_trial or not bench.asked.long else _SECONDS
     used, held = watch(bench.stack.supervisor, seconds=seconds, windows=_WINDOWS, say=bench.say)
     yield Figure(f"{name}: cores", used[1:], used[:1], target=bench.asked.target(cores), unit="cores")
     wanted = None if memory is None else bench.asked.target(memory)

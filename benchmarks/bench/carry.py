@@ -36,9 +36,9 @@ class Took:
         return Took(self.wall + other.wall, self.cpu + other.cpu)
 
 
-def make_source(name: str, topics: Sequence[str]) -> TopicSource:
-    """A source with a table for each topic."""
-    form = {"envelope": "debezium-json", "connector": "postgresql", "columns": SCHEMA, "keys": ["aid"]}
+def make_source(name: str, topics: Sequence[str], **declared: object) -> TopicSource:
+    """A source with a table for each topic; `declared` is said of each table."""
+    form = {"envelope": "debezium-json", "connector": "postgresql", "columns": SCHEMA, "keys": ["aid"], **declared}
     tables = [{"name": f"accounts_{number}", "topic": topic, **form} for number, topic in enumerate(topics)]
     return TopicSource.model_validate({"source": name, "kind": "topics", "cluster": "lake", "tables": tables})
 

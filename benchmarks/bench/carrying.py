@@ -19,7 +19,7 @@ _BRONZE_TO_NOOP = 2.0
 
 def first_load(bench: Measurement) -> Iterator[Figure]:
     """All rows into tables that are not there yet, beside Spark's own read of the topic; the first run does not count."""
-    rows, runs = bench.asked.rows(ROWS), bench.asked.repeats(2 if bench.asked.quick else 3) + 1
+    rows, runs = bench.asked.rows(ROWS), bench.asked.repeats(3 if bench.asked.long else 2) + 1
     bench.say(f"first load: {quantity(rows, 'event', form=',')} are sent")
     feed = bench.feed(rows)
     loads = [bench.make(f"_load_{number}", [feed]) for number in range(runs)]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import random
 from array import array
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, TypeAlias
 
 from typing_extensions import override
 
-from benchmarks.bench.events import event_text, key_text
+from benchmarks.bench.events import event_text, key_text, truncate_text, unsent_text
 from cdc_assets.clients.kafka import KafkaCluster
 from cdc_assets.registry.errors import ServiceError
 from spark.errors import quantity
 
+Record: TypeAlias = tuple[str | None, str]
+"""Key and value, as JSON."""
 _RETENTION_MS = 24 * 3600 * 1000
 _DEADLINE = 120.0
 
@@ -28,7 +31,7 @@ class Sender:
         self.kafka = kafka
         self._producer = kafka.clients.make(Producer, **settings)
 
-    def send(self, topic: str, records: Iterable[tuple[str, str]], *, flush: bool = True) -> None:
+    def send(self, topic: str, records: Iterable[Record], *, flush: bool = True) -> None:
         """Keys and values, until the cluster has them all; without `flush` they may still be on their way.
 
         Raises:
@@ -65,14 +68,21 @@ class Feed:
 
     def __init__(self, sender: Sender, topic: str, rows: int) -> None:
         self.topic, self.rows = topic, rows
-        self._sender, self._sent = sender, 0
+        self._sender, self._sent, self._late = sender, 0, 0
         self._balances = array("q", [0]) * rows
         self._random = random.Random(topic.rpartition("-")[2])
+        self._newest: list[tuple[int, int]] = []
+        """Keys and places in the log of the events that were sent last."""
 
     @property
     def sent(self) -> int:
-        """Events that were sent so far."""
+        """Events that were sent so far, late ones apart."""
         return self._sent
+
+    @property
+    def versions(self) -> int:
+        """Of all rows together, that a history must have."""
+        return self._sent + self._late
 
     @property
     def expected(self) -> tuple[int, int]:
@@ -90,10 +100,30 @@ class Feed:
         """A new balance for so many different rows."""
         self._sender.send(self.topic, self._events("u", self._random.sample(range(self.rows), number)))
 
-    def _events(self, op: str, keys: Iterable[int]) -> Iterator[tuple[str, str]]:
+    def update_in_part(self, number: int) -> None:
+        """A new balance for so many different rows, by events that lack the rest of the row."""
+        keys = self._random.sample(range(self.rows), number)
+        self._sender.send(self.topic, self._events("u", keys, unsent_text))
+
+    def update_late(self, number: int) -> None:
+        """Updates of the rows that changed last, each from before its row's newest change: they change no row."""
+        behind = [(key_text(aid), event_text("u", aid, -1, at, early=True)) for aid, at in self._newest[-number:]]
+        self._sender.send(self.topic, behind)
+        self._late += number
+
+    def truncate_and_load(self) -> None:
+        """A TRUNCATE, and every row inserted again."""
+        self._sender.send(self.topic, [(None, truncate_text(self._sent))], flush=False)
+        self._sent += 1
+        self._sender.send(self.topic, self._events("c", range(self.rows)))
+
+    def _events(self, op: str, keys: Iterable[int], text: Callable[[int, int, int], str] | None = None) -> Iterator[Record]:
+        text = text or partial(event_text, op)
+        self._newest = []
         for aid in keys:
             balance = self._balances[aid] = self._random.randrange(10_000)
-            yield key_text(aid), event_text(op, aid, balance, self._sent)
+            yield key_text(aid), text(aid, balance, self._sent)
+            self._newest.append((aid, self._sent))
             self._sent += 1
 
 

@@ -42,6 +42,11 @@ class Figure:
         """By more than 15 %."""
         return self.target is not None and self.median > self.target * _TOLERATED
 
+    def __str__(self) -> str:
+        """One line: what a run tells while it goes on."""
+        reached = "" if self.target is None else f", to reach {self.target:.3g}"
+        return f"{self.scenario}, {self.system}: {self.median:.3g} {self.unit}{reached}"
+
     def row(self) -> dict[str, Any]:
         """For `-o json`, by COLUMNS, and `profile` where there is one."""
         walls = [took.wall for took in self.runs]

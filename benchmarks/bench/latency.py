@@ -22,7 +22,7 @@ from cdc_assets.clients.delta_log import bronze_committed, open_table, unless_ch
 from cdc_assets.reading.silver_now import CurrentTable
 from cdc_assets.registry import names
 
-_PROBES, _QUICK_PROBES = 20, 8
+_PROBES, _FEW_PROBES = 20, 8
 _LOOK_SECONDS, _DEADLINE = 0.05, 300.0
 _BUSY_RATE = 1_000.0
 _PHASE_SECONDS = 5.0
@@ -113,7 +113,7 @@ def busy_latency(bench: Measurement) -> Iterator[Figure]:
 
 def probe_changes(bench: Measurement, way: Way) -> list[Probe]:
     """One row of an example again and again, each time when no run is under way."""
-    row, number = way.row, bench.asked.repeats(_QUICK_PROBES if bench.asked.quick else _PROBES) + 1
+    row, number = way.row, bench.asked.repeats(_PROBES if bench.asked.long else _FEW_PROBES) + 1
     probes, pauses = [], random.Random(number)
     with connect_example(row.source) as connection, open_instance(bench.stack.home) as instance:
         (before,) = connection.execute(row.select, [row.key[1]]).fetchone()

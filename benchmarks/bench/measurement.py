@@ -29,11 +29,11 @@ ROWS_OF_SMALL = 1_000
 @dataclass(frozen=True)
 class Size:
     """`trial` is the rows of the large table in a trial, which has one run that counts; `profile`: calls to Spark are told;
-    `quick`: fewer probes where each waits."""
+    `long`: more probes where each waits."""
 
     trial: int | None = None
     profile: bool = False
-    quick: bool = False
+    long: bool = False
 
     @property
     def is_trial(self) -> bool:
@@ -116,10 +116,12 @@ class Measurement:
         made.create()
         return made
 
-    def make(self, name: str, feeds: Sequence[Feed], *, peers: bool = True) -> Loaded:
-        """A source of these topics, of which nothing has been carried yet."""
+    def make(self, name: str, feeds: Sequence[Feed], *, peers: bool = True, **declared: object) -> Loaded:
+        """A source of these topics, of which nothing has been carried yet; `declared` is said of each table."""
         taking = [peer for peer in self.peers if peers and peer.takes(len(feeds), feeds[0].rows)]
-        return Loaded(make_source(f"{self.name}{name}_{len(self.topics)}", [feed.topic for feed in feeds]), feeds, taking)
+        return Loaded(
+            make_source(f"{self.name}{name}_{len(self.topics)}", [feed.topic for feed in feeds], **declared), feeds, taking
+        )
 
     def tables(self, number: int, rows: int, *, peers: bool = True) -> Loaded:
         """So many tables of so many rows, loaded: by an earlier scenario, or now."""

@@ -24,7 +24,8 @@ def write_page(file: Path, run: WholeRun, asked: str) -> None:
     """The page, and its plot as a file of the same name that ends in .svg; `asked` is the command."""
     rows = [figure.row() for figure in run.figures]
     # First: a page in the clone is one of its files, which is changed from here on.
-    facts = {"command": f"`{asked}`", **machine(), **parts_of(run)}
+    ended = {"ended in the middle of": f"`{run.under_way}`"} if run.under_way else {}
+    facts = {"command": f"`{asked}`", **machine(), **parts_of(run), **ended}
     plot = file.with_suffix(".svg")
     plot.write_text(bar_plot(rows), encoding="utf-8")
     file.write_text(page(rows, run.failures, facts, plot.name), encoding="utf-8")

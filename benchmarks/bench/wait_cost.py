@@ -19,13 +19,13 @@ from benchmarks.bench.measurement import Measurement
 from benchmarks.bench.stack_dagster import await_rest, open_instance, without_sensor
 
 _CORES = 0.02
-_SETTLE_SECONDS, _SECONDS, _QUICK_SECONDS, _WINDOWS, _END_SECONDS = 10.0, 20.0, 5.0, 4, 120.0
+_SETTLE_SECONDS, _SECONDS, _FEW_SECONDS, _WINDOWS, _END_SECONDS = 10.0, 20.0, 5.0, 4, 120.0
 """A start takes a second; what is told once, after it."""
 
 
 def wait_cost(bench: Measurement) -> Iterator[Figure]:
     """By window of one call, while the source's sensor is off. The first does not count. Then it must end with the change."""
-    row, seconds = SENSORS.row, _QUICK_SECONDS if bench.asked.quick or bench.asked.is_trial else _SECONDS
+    row, seconds = SENSORS.row, _SECONDS if bench.asked.long and not bench.asked.is_trial else _FEW_SECONDS
     with connect_example(row.source) as connection, ExitStack() as undone:
         (before,) = connection.execute(row.select, [row.key[1]]).fetchone()
         undone.callback(connection.execute, row.update, [before, row.key[1]])

@@ -32,49 +32,61 @@ class Wanted:
 class WholeRun:
     """What was measured, and the reasons why scenarios were not, by their names.
 
-    `earlier`: facts of the scenarios whose figures are those of the record.
+    `earlier`: facts of the scenarios whose figures are those of the record. `under_way`: the scenario that is being measured; a
+    run that was ended keeps its name there. `tell` has each figure as it is measured.
     """
 
     figures: list[Figure] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
     earlier: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    under_way: str = ""
+    tell: Callable[[Figure], None] = field(default=lambda _: None)
+
+    def add(self, figure: Figure) -> None:
+        """One more."""
+        self.figures.append(figure)
+        self.tell(figure)
 
 
-def run_scenarios(wanted: Wanted, say: Callable[[str], None]) -> WholeRun:
-    """All of them; one that fails does not keep the others from being measured.
+def run_scenarios(wanted: Wanted, run: WholeRun, say: Callable[[str], None]) -> None:
+    """All of them, into `run`; one that fails does not keep the others from being measured.
 
     Raises:
         BenchError: there is no stack to measure on, or no such scenario.
     """
-    chosen = choose_scenarios(wanted.scenarios, quick=wanted.size.quick, peers=wanted.peers)
+    chosen = choose_scenarios(wanted.scenarios, long=wanted.size.long, peers=wanted.peers)
     if set(chosen) <= set(wanted.record.load()):
-        return run_each({name: SCENARIOS[name] for name in chosen}, None, wanted.record)
+        return run_each({name: SCENARIOS[name] for name in chosen}, None, run, wanted.record)
     with ExitStack() as ending:
         stack = running_stack() if wanted.here else ending.enter_context(scratch_stack(say))
         folder = Path(tempfile.mkdtemp(prefix="bench-", dir=stack.home.root))
         bench = Measurement(stack, wanted.size, folder, say)
         ending.callback(bench.close)
         if wanted.peers:
-            bench.peers = ending.enter_context(start_peers(stack, folder, say, quick=wanted.size.quick))
-        return run_each({name: SCENARIOS[name] for name in chosen}, bench, wanted.record)
+            bench.peers = ending.enter_context(start_peers(stack, folder, say, long=wanted.size.long))
+        return run_each({name: SCENARIOS[name] for name in chosen}, bench, run, wanted.record)
 
 
-def run_each(chosen: Mapping[str, Scenario], bench: Measurement | None, record: BenchRecord | None = None) -> WholeRun:
-    """The figures of all that could be measured, or that the record holds."""
+def run_each(chosen: Mapping[str, Scenario], bench: Measurement | None, run: WholeRun, record: BenchRecord | None = None) -> None:
+    """The figures of all that could be measured, or that the record holds, into `run`, each as soon as it is there."""
     record = record or BenchRecord()
-    found, held = WholeRun(), record.load()
+    held = record.load()
     for name, scenario in chosen.items():
         if name in held:
-            found.figures += held[name]["figures"]
-            found.earlier[name] = held[name]["facts"]
+            run.earlier[name] = held[name]["facts"]
+            for figure in held[name]["figures"]:
+                run.add(figure)
             continue
         assert bench is not None
-        before = len(found.figures)
+        run.under_way = name
+        record.begin(name)
         try:
-            found.figures += scenario.run(bench)
+            for figure in scenario.run(bench):
+                run.add(figure)
+                record.keep(name, figure)
         except ON_PURPOSE as error:
             bench.say(f"{name} was not measured: {error}")
-            found.failures[name] = str(error)
+            run.failures[name] = str(error)
         else:
-            record.keep(name, found.figures[before:])
-    return found
+            record.end(name)
+    run.under_way = ""

@@ -14,11 +14,12 @@ from typer.testing import CliRunner
 
 from benchmarks.bench.at_rest import watch
 from benchmarks.bench.carry import Took
-from benchmarks.bench.events import SCHEMA, event_text, key_text
+from benchmarks.bench.events import SCHEMA, event_text, key_text, truncate_text, unsent_text
 from benchmarks.bench.figures import Figure
 from benchmarks.bench.idle_cost import cpu_between
 from benchmarks.bench.scenarios import SCENARIOS
 from cdc_assets.cli.cdc_command import app
+from spark.record_formats import DEBEZIUM_UNAVAILABLE
 
 RECORDING = Path(__file__).parents[1] / "support" / "histories" / "recording.json.gz"
 
@@ -69,6 +70,10 @@ def test_an_event_has_the_fields_of_a_real_one_in_their_order() -> None:
             assert made["after"] == {"aid": 5, "bid": 1, "abalance": balance, "filler": " " * 84}
             assert list(made["after"]) == list(SCHEMA)
     assert json.loads(key_text(5)) == {"aid": 5}
+    emptied = next(event for event in real if event["op"] == "t")
+    made = json.loads(truncate_text(1_000))
+    assert (list(made), list(made["source"])) == (list(emptied), list(emptied["source"]))
+    assert json.loads(unsent_text(5, 1, 7))["after"]["filler"] == DEBEZIUM_UNAVAILABLE
 
 
 def test_the_rows_of_a_snapshot_stand_at_one_place_as_real_ones_do() -> None:

@@ -52,14 +52,14 @@ def test_a_plot_has_a_bar_for_each_figure_in_seconds_and_a_line_at_the_target() 
 
 def test_a_page_tells_every_figure_what_was_not_measured_and_the_profile(tmp_path: Path) -> None:
     file = tmp_path / "run.md"
-    write_page(file, WholeRun(FIGURES, {"tick": "no | such\ntopic"}), "./cdc bench --quick")
+    write_page(file, WholeRun(FIGURES, {"tick": "no | such\ntopic"}), "./cdc bench --peers")
     text = file.read_text(encoding="utf-8")
     assert "| 1,000 into <many> | cdc_assets | 2 | 2 | 2 | s | 3 | 1 | **no** | 1 |" in text
     assert "| 1,000 into <many> | Iceberg | 4 | 4 | 4 | s | 6 |  |  | 1 |" in text
     assert "| at rest: memory | cdc_assets | 2.5 | 2.5 | 2.5 | GB | 1 | 3 | yes | 1 |" in text
     assert "| tick | no \\| such topic |" in text
     assert "| 1,000 into <many> | silver | 3 | 5 | 0.25 | 0.5 | 1.5 |  |  |" in text
-    assert "| command | `./cdc bench --quick` |" in text
+    assert "| command | `./cdc bench --peers` |" in text
     assert f"| machine | {os.cpu_count()} cores, " in text
     assert "](run.svg)" in text
     assert ElementTree.parse(tmp_path / "run.svg").getroot().tag == f"{SVG}svg"
@@ -75,9 +75,10 @@ def test_a_scenario_that_fails_leaves_the_others_and_what_it_had_measured(tmp_pa
 
     said: list[str] = []
     bench = Measurement(BenchStack(Home(tmp_path), 1, 1), Size(), tmp_path, said.append)
-    found = run_each({"half": Scenario(half), "whole": Scenario(whole)}, bench)
-    assert found.figures == FIGURES[:2]
-    assert found.failures == {"half": "the topic is gone"}
+    run = WholeRun()
+    run_each({"half": Scenario(half), "whole": Scenario(whole)}, bench, run)
+    assert run.figures == FIGURES[:2]
+    assert run.failures == {"half": "the topic is gone"}
     assert said == ["half was not measured: the topic is gone"]
 
 
@@ -90,26 +91,34 @@ def test_a_run_goes_on_from_its_record_and_tells_what_is_older(tmp_path: Path) -
 
     def second(_: Measurement) -> Iterator[Figure]:
         measured.append("second")
-        if measured.count("second") == 1:
-            raise BenchError("the stack was ended")
         yield FIGURES[2]
+        if measured.count("second") == 1:
+            raise KeyboardInterrupt
 
     record = BenchRecord(tmp_path / "record.jsonl", "whole", {"began": "2026-01-02 03:04 UTC", "version": "`abc`"})
     bench = Measurement(BenchStack(Home(tmp_path), 1, 1), Size(), tmp_path, lambda _: None)
     scenarios = {"first": Scenario(first), "second": Scenario(second)}
-    run_each(scenarios, bench, record)
-    whole = run_each(scenarios, bench, record)
+    told: list[str] = []
+    ended, whole = WholeRun(tell=lambda figure: told.append(str(figure))), WholeRun()
+    with pytest.raises(KeyboardInterrupt):
+        run_each(scenarios, bench, ended, record)
+    assert (ended.figures, ended.under_way) == (FIGURES, "second")
+    assert told == ["1,000 into <many>, cdc_assets: 2 s, to reach 1", "1,000 into <many>, Iceberg: 4 s", told[2]]
+    write_page(tmp_path / "ended.md", ended, "./cdc bench")
+    assert "| ended in the middle of | `second` |" in (tmp_path / "ended.md").read_text(encoding="utf-8")
+    run_each(scenarios, bench, whole, record)
     assert measured == ["first", "second", "second"]
+    assert (whole.under_way, sorted(record.load())) == ("", ["first", "second"])
     assert [figure.row() for figure in whole.figures] == [figure.row() for figure in FIGURES]
     write_page(tmp_path / "run.md", whole, "./cdc bench")
     assert "| part 1, begun 2026-01-02 03:04 UTC, `abc` | first |" in (tmp_path / "run.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("line", "says"), [("{}", "line 1: no scenario's figures"), (None, "measured as whole, not as trial")])
+@pytest.mark.parametrize(("line", "says"), [("{}", "line 1: no figure of a scenario"), (None, "measured as whole, not as trial")])
 def test_a_record_of_something_else_is_refused(tmp_path: Path, line: str | None, says: str) -> None:
     file = tmp_path / "record.jsonl"
     if line is None:
-        BenchRecord(file, "whole").keep("tick", FIGURES)
+        BenchRecord(file, "whole").keep("tick", FIGURES[0])
     else:
         file.write_text(line, encoding="utf-8")
     with pytest.raises(BenchError, match=says):

@@ -14,14 +14,14 @@ from cdc_assets.clients.platform import Platform
 
 
 @contextmanager
-def start_peers(stack: BenchStack, folder: Path, say: Callable[[str], None], *, quick: bool) -> Iterator[Sequence[Peer]]:
-    """Two on a Spark of their own and one in this process, with tables below `folder`; `quick`: without foreachBatch, whose
-    runs are the longest."""
+def start_peers(stack: BenchStack, folder: Path, say: Callable[[str], None], *, long: bool) -> Iterator[Sequence[Peer]]:
+    """Two on a Spark of their own and one in this process, with tables below `folder`; `long`: foreachBatch
+    too, whose runs are the longest."""
     say("the peers' Spark starts; they write one table for each topic, this product bronze and silver")
     kafka = Platform().lake_kafka()
     driver = SparkDriver(stack.home, folder / "peers", stack.spark)
     try:
-        streams = () if quick else (ForeachBatch(kafka, driver),)
+        streams = (ForeachBatch(kafka, driver),) if long else ()
         yield IcebergMerge(kafka, driver), *streams, DeltaRs(kafka, folder / "delta-rs")
     finally:
         driver.close()

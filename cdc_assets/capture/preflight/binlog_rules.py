@@ -93,7 +93,9 @@ def _pattern(schema: str) -> str:
     return "".join(re.escape(one[1]) if len(one) == 2 else kinds.get(one, re.escape(one)) for one in re.findall(r"\\.|.", schema))
 
 
-GAP_VARIABLES = ("log_bin_compress", "binlog_legacy_event_pos", "binlog_transaction_compression", "init_connect")
+GAP_VARIABLES = (
+    *("log_bin_compress", "binlog_alter_two_phase", "binlog_legacy_event_pos", "binlog_transaction_compression", "init_connect"),
+)
 GAP_QUERIES = {
     # A table that is not captured is enough; a role sees those that it may read. MariaDB alone writes the type so.
     "compressed": "SELECT table_schema, table_name, column_name FROM information_schema.columns "
@@ -108,6 +110,12 @@ def gap_settings(variables: Mapping[str, str]) -> Iterator[Finding]:
         # Event types 165 to 171 of https://mariadb.com/kb/en/2-binlog-event-header/, which its client (0.40) passes over.
         message = "log_bin_compress is ON: Debezium passes over compressed events, and their changes are in no topic"
         yield Finding("log_bin_compress", "fail", "server", message, "SET GLOBAL log_bin_compress = OFF")
+    if variables.get("binlog_alter_two_phase", "OFF").upper() in ("ON", "1"):
+        # START ALTER and COMMIT ALTER, each with the statement: https://mariadb.com/kb/en/replication-and-binary-log-system-variables/
+        message = (
+            "binlog_alter_two_phase is ON: each ALTER TABLE is in the binlog twice, and Debezium stops at the second of a RENAME"
+        )
+        yield Finding("binlog_alter_two_phase", "warn", "server", message, "SET GLOBAL binlog_alter_two_phase = OFF")
     if named := sorted({name.lower() for name in _BY_SESSION.findall(variables.get("init_connect", ""))}):
         message = f"init_connect sets {', '.join(named)}: sessions change rows that are not in the log, or not whole"
         yield Finding("init_connect", "fail", "server", message, "take it out of init_connect: SET GLOBAL init_connect = '…'")

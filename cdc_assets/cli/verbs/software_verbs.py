@@ -49,6 +49,10 @@ _Page = Annotated[
     Path | None,
     typer.Option("--markdown", metavar="FILE", help="Write the run as a page as well, and its plot beside it as .svg."),
 ]
+_Rows = Annotated[
+    int | None, typer.Option(min=1_000, help="A trial: so many rows instead of 500000, one run that counts, no targets.")
+]
+_Long = Annotated[bool, typer.Option("--long", help="Every scenario, and more runs: two hours instead of ten minutes.")]
 _Record = Annotated[
     Path | None,
     typer.Option("--record", metavar="FILE", help="Keep each scenario's figures there, and measure none that it holds."),
@@ -56,12 +60,10 @@ _Record = Annotated[
 
 
 def bench(
-    quick: Annotated[bool, typer.Option("--quick", help="Only the scenarios of ten minutes.")] = False,
+    long: _Long = False,
     here: Annotated[bool, typer.Option("--here", help="On the stack that runs in CDC_HOME, beside its own work.")] = False,
     scenario: _Names = None,
-    rows: Annotated[
-        int | None, typer.Option(min=1_000, help="A trial: so many rows instead of 500000, one run that counts, no targets.")
-    ] = None,
+    rows: _Rows = None,
     peers: Annotated[
         bool, typer.Option("--peers", help="Iceberg, foreachBatch and delta-rs as well, each run on the same events.")
     ] = False,
@@ -76,6 +78,7 @@ def bench(
 
     `median_s`, `min_s` and `max_s` are in `unit`: seconds, or cores and gigabytes of a stack at rest.
     `cpu_s` are CPU seconds of the Spark server and of this command. Neighbours hardly change them. `target` is at most.
+    Each row is told as it is measured. A run that is ended prints what it has, and --record keeps it.
     Every table is compared with what was sent, the peers' too. They write one table, this product bronze and silver.
     With `--peers` a figure tells that this product is not slower than Iceberg, run by run.
     Exit 1: a figure misses its target by more than 15 %; 2: something was not measured.
@@ -85,17 +88,30 @@ def bench(
     with report_errors():
         from benchmarks.bench.measurement import Size
         from benchmarks.bench.record import BenchRecord
-        from benchmarks.bench.report_page import began, write_page
-        from benchmarks.bench.whole_run import Wanted, run_scenarios
+        from benchmarks.bench.report_page import began
+        from benchmarks.bench.whole_run import Wanted, WholeRun, run_scenarios
 
         _assert_folders({"--markdown": markdown, "--record": record})
-        size = Size(rows, profile, quick)
+        size = Size(rows, profile, long)
         kept = BenchRecord(record, f"{size}, peers={peers}", began())
-        figures = run_scenarios(Wanted(scenario or (), here, peers, size, kept), _say)
-        _print([figure.row() for figure in figures.figures], output)
-        if markdown:
-            write_page(markdown, figures, shlex.join(["./cdc", *sys.argv[1:]]))
-    _say_shortfalls(figures)
+        run = WholeRun(tell=lambda figure: _say(str(figure)))
+        try:
+            run_scenarios(Wanted(scenario or (), here, peers, size, kept), run, _say)
+        finally:
+            _tell(run, markdown, output)
+    _say_shortfalls(run)
+
+
+def _tell(run: WholeRun, markdown: Path | None, output: Format) -> None:
+    """What there is, also of a run that was ended."""
+    from benchmarks.bench.report_page import write_page
+
+    if run.under_way:
+        _say(f"ended in the middle of {run.under_way}; with --record FILE the next run goes on behind what was measured")
+    if run.figures or run.failures:
+        _print([figure.row() for figure in run.figures], output)
+    if markdown and run.figures:
+        write_page(markdown, run, shlex.join(["./cdc", *sys.argv[1:]]))
 
 
 def _assert_folders(files: dict[str, Path | None]) -> None:

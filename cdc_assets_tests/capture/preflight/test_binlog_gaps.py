@@ -24,6 +24,13 @@ def test_settings_by_which_events_are_passed_over() -> None:
     assert by_check({"log_bin_compress": "ON"}) == {"log_bin_compress": "SET GLOBAL log_bin_compress = OFF"}
 
 
+def test_statements_that_the_binlog_has_twice() -> None:
+    (found,) = binlog_rules.gap_settings({"binlog_alter_two_phase": "ON"})
+    assert (found.check, found.level) == ("binlog_alter_two_phase", "warn")
+    assert found.mend == "SET GLOBAL binlog_alter_two_phase = OFF"
+    assert list(binlog_rules.gap_settings({"binlog_alter_two_phase": "OFF"})) == []
+
+
 @pytest.mark.parametrize(
     ("variables", "level", "told"),
     [
@@ -92,6 +99,7 @@ def test_a_mariadb_is_asked(tmp_path: Path) -> None:
             "CREATE TABLE shop.e (id int PRIMARY KEY, t enum('COMPRESSED', 'b') COMMENT 'compressed') ROW_FORMAT=COMPRESSED",
             "CREATE TABLE shop.quick (id int PRIMARY KEY) ENGINE=MEMORY",
             "SET GLOBAL log_bin_compress = ON",
+            "SET GLOBAL binlog_alter_two_phase = ON",
             "SET GLOBAL init_connect = 'SET SESSION binlog_row_image=MINIMAL'",
         )
         answers = {name: server.query(query.format(schemas="'shop'")) for name, query in binlog_rules.QUERIES.items()}
@@ -104,5 +112,6 @@ def test_a_mariadb_is_asked(tmp_path: Path) -> None:
         ("fail", "compressed_columns", "shop.c"),
         ("warn", "engine", "shop.quick"),
         ("fail", "log_bin_compress", "server"),
+        ("warn", "binlog_alter_two_phase", "server"),
         ("fail", "init_connect", "server"),
     }
