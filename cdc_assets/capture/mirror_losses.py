@@ -21,6 +21,7 @@ from typing import Any, Literal
 from cdc_assets.capture.connectors.apply_connector import HELD
 from cdc_assets.capture.connectors.connector_inventory import refuse_write
 from cdc_assets.capture.log_position import mirror_offsets
+from cdc_assets.capture.mirror_large_records import find_uncarried, pass_large_records
 from cdc_assets.capture.onboarding import onboarding_run as onboarding
 from cdc_assets.capture.onboarding.onboarding_state import takes
 from cdc_assets.clients.connector_states import SourceOffset
@@ -33,6 +34,7 @@ from cdc_assets.registry.errors import RefusalError
 from cdc_assets.registry.source_declaration import BaseSource
 from cdc_assets.registry.table_declaration import Table
 from spark.errors import quantity
+from spark.events.large_records import LargeRecord
 
 
 @dataclass
@@ -379,14 +381,22 @@ class RepairPlan:
     snapshot: bool
     unread: str = ""
     """Why the table is not read again, where nobody of ours can ask for it."""
+    large: tuple[LargeRecord, ...] = ()
+    """Records that wait for MirrorMaker, and that it cannot carry."""
 
     @property
     def steps(self) -> list[str]:
         """Empty where nothing is wrong."""
         topic, mirror = self.state.topic, names.mirror_connector_name(self.source)
+        past = [
+            f"stop {mirror}, put a sentence in place of the record at partition {each.partition} offset {each.offset}, "
+            f"let it go on behind it: {each.sentence}"
+            for each in self.large
+        ]
         if not self.state.repair:
-            return []
-        steps = [f"stop {mirror}, forget its offsets of {topic}, let it run: it is copied again from its begin"] * self.again
+            return past
+        steps = past
+        steps += [f"stop {mirror}, forget its offsets of {topic}, let it run: it is copied again from its begin"] * self.again
         steps += [f"read table {self.table.name} again: cdc onboard {self.source.name} {self.table.name} --again"] * self.snapshot
         steps += [f"{self.table.name} is not read again: {self.unread}"] * bool(self.unread)
         return [*steps, "take the topic as it is now for the whole one"]
@@ -401,10 +411,11 @@ def plan(platform: Platform, sources: Sequence[BaseSource], topic: str, *, snaps
     for source in sources:
         for table in source.tables if names.is_mirrored(source) else ():
             if names.topic(source, table) == topic:
-                state = next(mirrored for mirrored in mirror_states(Chain(platform, source)) if mirrored.topic == topic)
+                state = _state_of(Chain(platform, source), topic)
                 again = any(finding.kind in _AGAIN for finding in state.findings)
                 unread = "" if takes(source) else _BY_HAND.format(source=source.name, table=names.table_name(table))
-                return RepairPlan(source, table, state, again, snapshot and not unread, unread)
+                large = tuple(find_uncarried(Chain(platform, source), table)) if any(state.waiting.values()) and not again else ()
+                return RepairPlan(source, table, state, again, snapshot and not unread, unread, large)
     mirrored = ", ".join(names.topic(s, t) for s in sources if names.is_mirrored(s) for t in s.tables)
     raise RefusalError(f"no source mirrors topic {topic}; mirrored are: {mirrored or 'none'}")
 
@@ -416,10 +427,13 @@ def repair(platform: Platform, chosen: RepairPlan, say: Say) -> MirrorState:
         RefusalError: when the topic is not there to be mirrored.
         CdcAssetsError: from a step that failed; the repair may be asked for again.
     """
-    if not chosen.state.repair:
-        return chosen.state
     source, topic = chosen.source, chosen.state.topic
-    refuse_write(source, f"cdc repair mirror {topic}")
+    if chosen.steps:
+        refuse_write(source, f"cdc repair mirror {topic}")
+    if chosen.large:
+        pass_large_records(Chain(platform, source), chosen.table, say)
+    if not chosen.state.repair:
+        return _state_of(Chain(platform, source), topic) if chosen.large else chosen.state
     if chosen.state.topic_id is None:
         raise RefusalError(f"topic {topic} is not on the core cluster: let the connector make it again first: cdc apply")
     if chosen.again:
@@ -433,7 +447,11 @@ def repair(platform: Platform, chosen: RepairPlan, say: Say) -> MirrorState:
     seen, state = load(source.name), platform.core_kafka(source.cluster).states([topic])[topic]
     seen[topic] = SeenTopic(state.topic_id, {partition: begin for partition, (begin, _) in state.ranges.items()})
     save(source.name, seen)
-    return next(mirrored for mirrored in mirror_states(Chain(platform, source)) if mirrored.topic == topic)
+    return _state_of(Chain(platform, source), topic)
+
+
+def _state_of(chain: Chain[BaseSource], topic: str) -> MirrorState:
+    return next(mirrored for mirrored in mirror_states(chain) if mirrored.topic == topic)
 
 
 def _forget(chain: Chain[BaseSource], topic: str) -> None:

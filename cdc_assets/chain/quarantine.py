@@ -117,6 +117,15 @@ def quarantine_records(
     return sorted(filter(wanted.matches, records), key=lambda h: (h.facts["topic"], h.facts["partition"], h.facts["offset"]))
 
 
+def open_counts(lake: str, source: BaseSource) -> dict[str, int]:
+    """How many records are in quarantine, of each table that has any.
+
+    Silver does not have what they say.
+    """
+    counts = {names.table_name(table): len(quarantine_records(lake, source, table)) for table in source.tables}
+    return {table: count for table, count in counts.items() if count}
+
+
 def _rows(path: str, columns: Sequence[str]) -> Sequence[dict[str, Any]]:
     table = open_table(path)
     if table is None:

@@ -65,6 +65,7 @@ _UNFITTING = re.compile(r"ParsingException: ([^\n]*?)\. Query: (.*?)\n(?:\t| )*a
 _MISSHAPEN = re.compile(r"Error processing row in (.+?), (internal schema size \d+, but row size \d+)")
 # Kafka's producer refuses it before the broker sees it; the topic stands in the worker's log alone.
 _TOO_LARGE = re.compile(r"RecordTooLargeException: The message is (\d+) bytes when serialized which is larger than (\d+)")
+_SENDS = re.compile(r"sends (\d+) at most \(max\.request\.size\)")
 _UNKNOWN = re.compile(r"Encountered change event for table (.+?) whose schema isn't known to this connector")
 # What the server refuses a reader (1236, ER_SOURCE_FATAL_ERROR_READING_BINLOG), or a binlog's connector before it asks.
 _LOG_GONE = re.compile(
@@ -208,7 +209,12 @@ class ConnectorStatus:
     @property
     def meets_it_again(self) -> bool:
         """It failed by a record that is too large to be sent: a restart alone ends there again."""
-        return any("(max.request.size)" in line for line in self.trace)
+        return self.sends_at_most is not None
+
+    @property
+    def sends_at_most(self) -> int | None:
+        """Bytes of one record, where a task has failed by a larger one."""
+        return next((int(match[1]) for line in self.trace if (match := _SENDS.search(line))), None)
 
     @property
     def stopped(self) -> bool:
@@ -261,8 +267,8 @@ def _failure(part: Mapping[str, Any], connector: str, place: str) -> str:
     if match := _TOO_LARGE.search(str(part.get("trace") or "")):
         return (
             f"a record has {quantity(int(match[1]), 'byte')}, and its producer sends {match[2]} at most (max.request.size): "
-            "a restart meets it again. The worker's log names its topic (failed to send record to); let it send more: "
-            "docs/how-to/repair.md#a-row-that-is-too-large-for-kafka"
+            "a restart meets it again. The worker's log names its topic (failed to send record to); let it send more, or "
+            "a mirror go past it (cdc repair mirror TOPIC): docs/how-to/repair.md#a-row-that-is-too-large-for-kafka"
         )
     trace = str(part.get("trace") or "")
     lines = trace.splitlines() or [""]

@@ -232,7 +232,7 @@ class KafkaCluster:
                         raise ServiceError(f"reading {topic_names} at {self.bootstrap}: {error.str()}")
                     bounds = open_ranges.get((message.topic(), message.partition()))
                     if bounds is not None and message.offset() < bounds[1]:
-                        yield message.topic(), _record(message)
+                        yield message.topic(), to_record(message)
                 # A range may end in control records, which are never delivered: the position tells that it is done.
                 for at in consumer.position([TopicPartition(*key) for key in open_ranges]):
                     if at.offset >= open_ranges[at.topic, at.partition][1]:
@@ -417,7 +417,8 @@ def _next_messages(consumer: Any) -> list[Any]:
     return [] if first is None else [first, *consumer.consume(num_messages=5000, timeout=0)]
 
 
-def _record(message: Any) -> Record:
+def to_record(message: Any) -> Record:
+    """A message of librdkafka's as it lies in its topic."""
     headers = tuple(message.headers() or ())
     return Record(message.partition(), message.offset(), message.timestamp()[1], message.key(), message.value(), headers)
 

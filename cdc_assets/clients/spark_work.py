@@ -19,6 +19,7 @@ from uuid import uuid4
 from cdc_assets.registry import settings
 from cdc_assets.registry.durable_file import read_json, replace_json
 from spark.errors import quantity
+from spark.specs import Column
 
 RESTART = "cdc restart spark-connect"
 """Ends whatever the stack's own Spark works on; its supervisor starts it again, and jobs that are lost are done again."""
@@ -27,7 +28,7 @@ RESTART = "cdc restart spark-connect"
 _TIMES, _LEAST_SECONDS, _FIRST_SECONDS, _KEPT = 10, 300.0, 3600.0, 20
 # What is shorter says nothing beside the least.
 _WORTH_SECONDS = _LEAST_SECONDS / _TIMES
-_MOST_TABLES, _DEPTH = 3, 3
+_MOST_NAMES, _DEPTH = 3, 3
 _KINDS = {
     "history_job": "a history",
     "ledger_job": "a count",
@@ -42,24 +43,34 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class SparkWork:
-    """One job: its kind, its tables (`source.table`), the process that asked, since when (epoch seconds)."""
+    """One job: its kind, its tables (`source.table`), the process that asked, since when (epoch seconds).
+
+    `columns`: of a job on one table, those in which one value can be long. A task is within one value, or between two: Spark
+    tells no column, and a value of any other cannot take long.
+    """
 
     kind: str
     tables: tuple[str, ...]
     pid: int
     since: float
+    columns: tuple[str, ...] = ()
 
     def sentence(self, now: float, longest: float | None) -> str:
         """What it works on, since when and for whom, beside the seconds of the longest of its like."""
         like = "it is the first of its like" if longest is None else f"its like took at most {max(1.0, longest):.0f} s"
         tables = f" of {', '.join(self.tables)}" if self.tables else ""
-        return f"{self.kind}{tables} works for {quantity(int(now - self.since) // 60, 'minute')} (process {self.pid}), and {like}"
+        long = f"; long values can be in {', '.join(self.columns)}" if self.columns else ""
+        minutes = quantity(int(now - self.since) // 60, "minute")
+        return f"{self.kind}{tables} works for {minutes} (process {self.pid}), and {like}{long}"
 
 
 @contextmanager
 def note_work(job: Callable[..., object], spec: object) -> Iterator[None]:
     """Keep what Spark is asked for in a file for the block, and how long it took."""
-    work = SparkWork(_kind(job), _tables(spec), os.getpid(), time.time())
+    on = [*_walk(spec, _DEPTH)]
+    work = SparkWork(
+        _kind(job), _first([*dict.fromkeys(table for table, _ in on)], "more table"), os.getpid(), time.time(), _long_columns(on)
+    )
     file = _folder() / f"{uuid4()}.json"
     replace_json(file, asdict(work))
     began = time.monotonic()
@@ -77,7 +88,7 @@ def overlong_work(now: float) -> list[str]:
         data = read_json(file)
         if data is None:
             continue
-        work = SparkWork(**{**data, "tables": tuple(data["tables"])})
+        work = SparkWork(**{**data, "tables": tuple(data["tables"]), "columns": tuple(data["columns"])})
         if not _is_alive(work):
             file.unlink(missing_ok=True)
             continue
@@ -120,16 +131,24 @@ def _kind(job: Callable[..., object]) -> str:
     return next((_KINDS[name] for name in reversed(parts) if name in _KINDS), f"the job {getattr(job, '__qualname__', job)}")
 
 
-def _tables(spec: object) -> tuple[str, ...]:
-    found = [*dict.fromkeys(_walk(spec, _DEPTH))]
-    more = [quantity(len(found) - _MOST_TABLES, "more table")] if len(found) > _MOST_TABLES else []
-    return (*found[:_MOST_TABLES], *more)
+def _long_columns(on: Sequence[tuple[str, tuple[Column, ...]]]) -> tuple[str, ...]:
+    if len({table for table, _ in on}) != 1:
+        return ()
+    from spark.values.lake_types import can_be_long
+
+    return _first([*dict.fromkeys(column.name for _, columns in on for column in columns if can_be_long(column))], "more column")
 
 
-def _walk(spec: object, depth: int) -> Iterator[str]:
+def _first(names: Sequence[str], noun: str) -> tuple[str, ...]:
+    more = [quantity(len(names) - _MOST_NAMES, noun)] if len(names) > _MOST_NAMES else []
+    return (*names[:_MOST_NAMES], *more)
+
+
+def _walk(spec: object, depth: int) -> Iterator[tuple[str, tuple[Column, ...]]]:
+    """Each table that is worked on, with its columns."""
     source, table = getattr(spec, "source", None), getattr(spec, "table", None)
     if isinstance(source, str) and isinstance(table, str):
-        yield f"{source}.{table}"
+        yield f"{source}.{table}", getattr(spec, "columns", ())
     elif depth and is_dataclass(spec):
         for each in fields(spec):
             yield from _walk(getattr(spec, each.name), depth - 1)

@@ -3,6 +3,9 @@
 A materialization is told where rows changed, an observation where they did not (ADR 125): `AutomationCondition.eager()` and
 checks count materializations, and one that changed nothing would build what is behind again. Both carry the data version of the
 last change of rows.
+
+Dagster calls an asset unsynced whose input has another data version than when the asset was materialized last. A log grows, and
+most of what it grows by may change no row behind it: so links that are logs have one data version for good.
 """
 
 from __future__ import annotations
@@ -14,9 +17,13 @@ from typing import Any, TypeAlias
 
 import dagster as dg
 from dagster._core.definitions.data_version import (
+    CODE_VERSION_TAG,
     DATA_VERSION_IS_USER_PROVIDED_TAG,
     DATA_VERSION_TAG,
+    NULL_EVENT_POINTER,
     extract_data_version_from_entry,
+    get_input_data_version_tag,
+    get_input_event_pointer_tag,
 )
 
 from cdc_assets.registry import names, settings
@@ -186,6 +193,8 @@ AssetEvent: TypeAlias = dg.AssetMaterialization | dg.AssetObservation
 Event: TypeAlias = AssetEvent | dg.AssetCheckEvaluation
 VersionOf: TypeAlias = Callable[[str, Table, Mapping[str, Any], str | None], str | None]
 """Of a lake's table, what its step tells and the version that was told last: the data version. None: it is not known."""
+LOG_VERSION = "log"
+"""The data version of connectors, topics, mirrors and bronze. Who is behind a log is told by the check `fresh`."""
 UPDATED = "dagster/last_updated_timestamp"
 """By which Dagster's own freshness checks count an observation
 (https://docs.dagster.io/guides/test/data-freshness-testing)."""
@@ -212,9 +221,15 @@ def silver_version(lake: str, source: BaseSource, table: Table, told: str | None
 
 
 def change_event(
-    key: dg.AssetKey, metadata: Mapping[str, Any], version: str | None, told: str | None, *, description: str | None = None
+    key: dg.AssetKey,
+    metadata: Mapping[str, Any],
+    version: str | None,
+    told: str | None,
+    *,
+    description: str | None = None,
+    log: dg.AssetKey | None = None,
 ) -> AssetEvent:
-    """The event of an asset whose rows are of `version` now, and of which `told` was the last version.
+    """The event of an asset whose rows are of `version` now, and of which `told` was the last version; `log` as materialized.
 
     `AutomationCondition.eager()` and checks count materializations: one that changed nothing builds what is behind again, and
     the asset's page shows its checks as not evaluated. Both events carry the data version, which is that of the last change of
@@ -222,14 +237,27 @@ def change_event(
     """
     if version is not None and version == told:
         return observation(key, metadata, version, description=description)
-    return materialization(key, metadata, version, description=description)
+    return materialization(key, metadata, version, description=description, log=log)
 
 
 def materialization(
-    key: dg.AssetKey, metadata: Mapping[str, Any], version: str | None, *, description: str | None = None
+    key: dg.AssetKey,
+    metadata: Mapping[str, Any],
+    version: str | None,
+    *,
+    description: str | None = None,
+    log: dg.AssetKey | None = None,
 ) -> dg.AssetMaterialization:
-    """That the asset's rows are others than before, and of that version."""
-    return dg.AssetMaterialization(key, description=description, metadata=metadata, tags=_tags(version))
+    """That the asset's rows are others than before, and of that version.
+
+    `log` is what they were made from. A step's own events say so by themselves; without it Dagster compares times, and what is
+    told beside a step is unsynced from the log's next record on.
+    """
+    made_from: dict[str, str] = {}
+    if log is not None:
+        made_from = {CODE_VERSION_TAG: "cdc", get_input_event_pointer_tag(log): NULL_EVENT_POINTER}
+        made_from[get_input_data_version_tag(log)] = LOG_VERSION
+    return dg.AssetMaterialization(key, description=description, metadata=metadata, tags={**_tags(version), **made_from})
 
 
 def observation(

@@ -11,7 +11,7 @@ import dagster as dg
 
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.asset_specs import VersionOf, asset_key, observation, table_spec, version_in
+from cdc_assets.defs.asset_specs import LOG_VERSION, VersionOf, asset_key, observation, table_spec, version_in
 from cdc_assets.defs.check_specs import CheckSpec, Subject
 from cdc_assets.defs.instance_runs import last_materializations
 from cdc_assets.defs.platform_resource import PlatformResource
@@ -33,7 +33,7 @@ def table_step(
     version_of: VersionOf | None = None,
 ) -> Callable[[Work], dg.AssetsDefinition]:
     """Make a function the layer's step; it is given the tables that the run has selected. `work` names the step, `tags` are the
-    op's. With `version_of` a table is materialized where its rows have changed, and else observed."""
+    op's. With `version_of` a table is materialized where its rows have changed, and else observed; without, it is a log."""
 
     def make(materialize: Work) -> dg.AssetsDefinition:
         specs = [table_spec(layer, source, table) for table in source.tables]
@@ -45,7 +45,8 @@ def table_step(
             selected = [table for table in source.tables if asset_key(layer, source, table) in context.selected_asset_keys]
             done = ((asset_key(layer, source, table), table, shown) for table, shown in materialize(context, platform, selected))
             if version_of is None:
-                yield from (dg.MaterializeResult(asset_key=key, metadata=metadata) for key, _, metadata in done)
+                log = dg.DataVersion(LOG_VERSION)
+                yield from (dg.MaterializeResult(asset_key=k, metadata=m, data_version=log) for k, _, m in done)
                 return
             last = last_materializations(context.instance, [asset_key(layer, source, table) for table in selected])
             before = {key: version_in(event) for key, event in last.items()}

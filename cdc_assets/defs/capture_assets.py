@@ -37,7 +37,7 @@ from cdc_assets.clients.kafka import KafkaCluster, TopicState
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
 from cdc_assets.clients.table_concurrency import each_table
-from cdc_assets.defs.asset_specs import connector_spec
+from cdc_assets.defs.asset_specs import LOG_VERSION, connector_spec
 from cdc_assets.defs.asset_steps import CheckRun, TableMetadata, check_step, table_step
 from cdc_assets.defs.check_results import (
     Evidence,
@@ -98,7 +98,7 @@ def build_connector_asset(source: CapturedSource) -> dg.AssetsDefinition:
             "cdc/database": platform.database(source.asked).place if source.asked else source.database.kind,
             **({"cdc/epochs_opened": dg.MetadataValue.json(epochs)} if epochs else {}),
         }
-        return dg.MaterializeResult(metadata=result)
+        return dg.MaterializeResult(metadata=result, data_version=dg.DataVersion(LOG_VERSION))
 
     return connector
 

@@ -27,7 +27,7 @@ from cdc_assets.chain.continuous_source import CarriedPass, SourceWork
 from cdc_assets.chain.lag import TableLag
 from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.source_chain import Chain
-from cdc_assets.defs.asset_specs import AssetEvent, Event, asset_key, change_event, silver_version, version_in
+from cdc_assets.defs.asset_specs import LOG_VERSION, AssetEvent, Event, asset_key, change_event, silver_version, version_in
 from cdc_assets.defs.check_results import evaluation_of
 from cdc_assets.defs.instance_runs import last_materializations
 from cdc_assets.defs.lake_assets import metadata_of_append, metadata_of_fold
@@ -93,7 +93,8 @@ class ContinuousReports:
 
     def _event(self, layer: str, short: str, seconds: float, lag: TableLag | None) -> AssetEvent:
         table = self._source.table(short)
-        key, version_before, version = asset_key(layer, self._source, table), None, None
+        key, version_before, log = asset_key(layer, self._source, table), None, None
+        version: str | None = LOG_VERSION
         if layer == "bronze":
             appended = self._appended.pop(short)
             metadata, records = metadata_of_append(appended), appended.added
@@ -102,8 +103,9 @@ class ContinuousReports:
             metadata, records = metadata_of_fold(self._lake, self._source, table, one.found, one.results), one.events
             version_before = self._versions[key] if key in self._versions else self._version_before(key)
             version = self._versions[key] = silver_version(self._lake, self._source, table, version_before)
+            log = asset_key("bronze", self._source, table)
         metadata = {**metadata, **_flow(records, seconds, lag)}
-        return change_event(key, metadata, version, version_before, description="by continuous mode")
+        return change_event(key, metadata, version, version_before, description="by continuous mode", log=log)
 
     def _checks(self, table: Table, now: float) -> Iterator[dg.AssetCheckEvaluation]:
         checks_key = ("checks", names.table_name(table))

@@ -57,7 +57,8 @@ def build_replay_job() -> dg.JobDefinition:
         if not config.dry_run:
             version = silver_version(platform.lake, source, table)
             key = asset_key("silver", source, table)
-            context.log_event(materialization(key, metadata, version, description="by a replay"))
+            log = asset_key("bronze", source, table)
+            context.log_event(materialization(key, metadata, version, description="by a replay", log=log))
 
     @dg.graph(name=REPLAY_JOB)
     def steps() -> None:
@@ -128,7 +129,8 @@ def _tell(context: dg.OpExecutionContext, lake: str, request: "RestoreRequest", 
         metadata = {f"cdc/{name}": value for name, value in _restoration_row(request, each).items()}
         version = silver_version(lake, request.source, table)
         key = asset_key("silver", request.source, table)
-        context.log_event(materialization(key, metadata, version, description="by a restore"))
+        log = asset_key("bronze", request.source, table)
+        context.log_event(materialization(key, metadata, version, description="by a restore", log=log))
 
 
 def _restoration_tables(request: "RestoreRequest", rows: "list[RestoredTable]") -> dg.MetadataValue[Any]:

@@ -228,7 +228,8 @@ def _confirmation(platform: Platform, found: SilverTable, now: float) -> Iterato
         # What was told of the table before is told again, so that its page stays whole.
         metadata = {**(last.metadata if last is not None else {}), "dagster/row_count": rows}
         text = "nothing new since the last run; silver holds all there is"
-        yield change_event(found.key, metadata, version, before, description=text)
+        log = asset_key("bronze", found.source, found.table)
+        yield change_event(found.key, metadata, version, before, description=text, log=log)
     yield evaluation_of(fresh_result(found.source, found.table, now, now))
 
 

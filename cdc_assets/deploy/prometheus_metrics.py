@@ -9,12 +9,13 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from cdc_assets.chain.quarantine import quarantine_records
 from cdc_assets.clients.dagster_answers import DagsterAnswers
@@ -30,8 +31,12 @@ from cdc_assets.registry import settings
 from cdc_assets.registry.errors import CdcAssetsError
 from cdc_assets.registry.loader import load_sources
 from cdc_assets.registry.source_declaration import BaseSource
+from cdc_assets.stack.loopback import foreign
 from spark.proof.ledger_contract import FATES
 from spark.table.lake_location import is_object
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
 
 _WORK = """{ assetNodes { assetKey { path } assetMaterializations(limit: 1) { timestamp metadataEntries { label
   ... on FloatMetadataEntry { floatValue } ... on IntMetadataEntry { intRepr } } } } }"""
@@ -224,15 +229,38 @@ def exposition(cache: FigureCache) -> str:
     return generate_latest(_registry(cache)).decode()
 
 
-def serve(cache: FigureCache, port: int) -> tuple[Any, threading.Thread]:
+def serve(cache: FigureCache, port: int) -> tuple[WSGIServer, threading.Thread]:
     """Begin to serve on the loopback: the server, and its thread. Port 0: one that is free.
+
+    Figures are for whoever is on this machine, and for no page in a browser: another host's name (DNS rebinding) and a page of
+    another origin are refused.
 
     Raises:
         OSError: the port is taken.
     """
-    from prometheus_client import start_http_server
+    from prometheus_client import make_wsgi_app
+    from prometheus_client.exposition import ThreadingWSGIServer
 
-    return start_http_server(port, addr="127.0.0.1", registry=_registry(cache))
+    metrics = make_wsgi_app(_registry(cache))
+
+    def guard(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        sent = {"host": "HTTP_HOST", "origin": "HTTP_ORIGIN"}
+        refused = foreign({name: environ[variable] for name, variable in sent.items() if variable in environ})
+        if refused is None:
+            return metrics(environ, start_response)
+        status, why = refused
+        start_response(f"{status.value} {status.phrase}", [("Content-Type", "text/plain; charset=utf-8")])
+        return [why.encode()]
+
+    server = make_server("127.0.0.1", port, guard, ThreadingWSGIServer, handler_class=_Silent)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    return server, thread
+
+
+class _Silent(WSGIRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """A line for each scrape tells nobody anything."""
 
 
 def _registry(cache: FigureCache) -> Any:

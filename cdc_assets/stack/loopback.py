@@ -21,7 +21,6 @@ from cdc_assets.stack.stack_errors import StackError
 
 if TYPE_CHECKING:
     import grpc
-    from starlette.datastructures import Headers
 
 HOST = "127.0.0.1"
 _OWN = re.compile(r"127(\.(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}")
@@ -153,7 +152,7 @@ _HERE = re.compile(r"(127(\.\d{1,3}){3}|localhost|\[::1\])(:\d{1,5})?")
 Refused = tuple[HTTPStatus, str]
 
 
-def foreign(headers: Headers) -> Refused | None:
+def foreign(headers: Mapping[str, str]) -> Refused | None:
     """The name in the address must be this machine's own, and the page that asks must come from that address."""
     host, origin = headers.get("host", ""), headers.get("origin")
     if not _HERE.fullmatch(host):

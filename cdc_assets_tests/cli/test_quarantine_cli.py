@@ -15,8 +15,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
+from cdc_assets.capture.log_position import LogPosition
 from cdc_assets.chain.quarantine import quarantine_records, records_given_up
 from cdc_assets.cli.cdc_command import app
+from cdc_assets.cli.verbs import stream_and_wait
 from cdc_assets.defs.volumetry_checks import quarantine_evidence
 from cdc_assets.registry.loader import load_sources
 
@@ -171,3 +173,15 @@ def test_what_was_given_up_is_told_by_runs_of_offsets(lake: Path) -> None:
     """For the backup: no record and no other table tells what a person has decided."""
     (shop,) = load_sources(lake.parent / "sources")
     assert records_given_up(str(lake), shop) == {"orders": {"core.shop.public.orders": {"0": [[7, 7]]}}}
+
+
+def test_wait_names_the_table_that_silver_lacks_records_of(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It said that everything committed before is in silver."""
+    position = LogPosition("m", "0/1A2B", {})
+    monkeypatch.setattr(stream_and_wait, "wait_caught_up", lambda *_, **__: {"shop": position})
+    told = CliRunner().invoke(app, ["wait", "shop"])
+    assert told.exit_code == 0, (told.output, told.exception)
+    assert "shop: everything committed before 0/1A2B is in silver, but for what is in quarantine\n" in told.stdout
+    assert "shop/orders: 3 records in quarantine: cdc quarantine list shop/orders\n" in told.stdout
+    answer = json.loads(CliRunner().invoke(app, ["wait", "shop", "-o", "json"]).stdout)
+    assert answer["sources"]["shop"]["quarantined"] == {"orders": 3}

@@ -8,7 +8,7 @@ import re
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cdc_assets.cli.cdc_command import GuardedTerminal, guard_terminal
@@ -68,6 +68,56 @@ def test_a_table_of_hostile_values_is_shown(output: Format, capsys: pytest.Captu
         assert YAML(typ="safe").load(shown) == [{"name": HOSTILE, "n": None}]
     if output is Format.text:
         assert r"\x1b]0;owned\x07" in shown
+
+
+FRAGMENTS = st.sampled_from(
+    [
+        TITLE,
+        CLIPBOARD,
+        WIPE,
+        "\x9b",
+        "\u202e",
+        "\u2066",
+        "[/x]",
+        "[link=",
+        "]",
+        "![",
+        "](",
+        "<img",
+        "```",
+        "|",
+        "\n",
+        "\t",
+        "\\",
+        "&",
+        "é",
+    ]
+)
+DRAWN = st.lists(st.one_of(FRAGMENTS, st.text(max_size=4)), max_size=8).map("".join)
+
+
+@pytest.mark.all
+@settings(max_examples=1000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=DRAWN, output=st.sampled_from(list(Format)))
+def test_no_printer_lets_a_drawn_value_act(text: str, output: Format, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    print_rows([{"name": text, "n": None}], output, narrow=["name", "n"])
+    print_document({"name": text, "many": [text]}, Format.json if output is Format.text else output)
+    assert not ACTIVE.search(capsys.readouterr().out)
+    assert not ACTIVE.sub("", on_terminal(text)).count("\x1b]")
+    assert not any(each in on_terminal(text) for each in (TITLE, CLIPBOARD, "\x9b", "\u202e"))
+
+
+@pytest.mark.all
+@settings(max_examples=1000)
+@given(DRAWN)
+def test_no_page_lets_a_drawn_value_act(text: str) -> None:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": True}).enable("table")
+    for written in (in_markdown(text), lines_in_markdown([text, text]), f"| a |\n| --- |\n| {in_markdown(text)} |"):
+        kinds = {token.type for each in parser.parse(written) for token in (each, *(each.children or ()))}
+        assert not kinds & {"image", "link_open", "html_inline", "html_block", "fence", "code_block", "code_inline", "em_open"}
 
 
 def test_yaml_keeps_letters_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:

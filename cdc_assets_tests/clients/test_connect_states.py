@@ -31,8 +31,8 @@ Caused by: com.github.shyiko.mysql.binlog.network.ServerException: Could not fin
             "Caused by: org.apache.kafka.common.errors.RecordTooLargeException: The message is 16000602 bytes when serialized "
             "which is larger than 10485760, which is the value of the max.request.size configuration.",
             "a record has 16000602 bytes, and its producer sends 10485760 at most (max.request.size): a restart meets it again. "
-            "The worker's log names its topic (failed to send record to); let it send more: "
-            "docs/how-to/repair.md#a-row-that-is-too-large-for-kafka",
+            "The worker's log names its topic (failed to send record to); let it send more, or a mirror go past it "
+            "(cdc repair mirror TOPIC): docs/how-to/repair.md#a-row-that-is-too-large-for-kafka",
         ),
         (
             "io.debezium.DebeziumException: The connector is trying to read change stream starting at SourceInfo [gtid=a:9], but "

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,11 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.clients.spark_sessions import SparkSessions
 from cdc_assets.clients.spark_work import note_work, overlong_work
 from cdc_assets.registry.durable_file import read_json, replace_json
+from cdc_assets_tests.support.values.long_values import LONG
 from spark.proof import bucket_sums as reconcile
 from spark.silver import fold_job as silver
 from spark.specs import Column, SilverSpec
+from spark.values.lake_types import can_be_long
 
 HOUR = 3600.0
 
@@ -62,6 +65,21 @@ def test_long_jobs_have_long_likes(home: Path) -> None:
     with pytest.raises(ZeroDivisionError), note_work(silver.run, spec("t")):
         raise ZeroDivisionError
     assert read_json(file) == [3.0, 120.0, 40.0]
+
+
+def test_of_one_table_the_columns_are_named_that_can_hold_a_long_value() -> None:
+    types = {"id": "integer", "area": "polygon", "name": "character varying(40)", "tags": "text[]", "price": "numeric(10,2)"}
+    types |= {"at": "timestamp with time zone", "who": "uuid", "doc": "jsonb", "note": "text"}
+    columns = tuple(Column(name, type_) for name, type_ in types.items())
+    with note_work(reconcile.digest, replace(spec("public.shapes"), columns=columns)):
+        (told,) = overlong_work(time.time() + 2 * HOUR)
+    assert told.endswith("it is the first of its like; long values can be in area, tags, doc, 1 more column")
+
+
+def test_every_type_of_the_bench_can_be_long() -> None:
+    assert [name for name in LONG if not can_be_long(Column("c", name))] == []
+    own = ("longtext", "mediumblob", "json", "varchar(20000)")
+    assert [name for name in own if not can_be_long(Column("c", name, dialect="mariadb"))] == []
 
 
 def test_of_many_tables_some_are_named() -> None:

@@ -15,12 +15,16 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
-from dagster._core.definitions.data_version import extract_data_version_from_entry
+from dagster._core.definitions.data_version import (
+    CachingStaleStatusResolver,
+    StaleStatus,
+    extract_data_version_from_entry,
+)
 from dagster._core.loader import LoadingContextForTest
 from deltalake import DeltaTable, write_deltalake
 
 from cdc_assets.clients.platform import Platform
-from cdc_assets.defs.asset_specs import asset_key
+from cdc_assets.defs.asset_specs import asset_key, change_event
 from cdc_assets.defs.asset_steps import table_step
 from cdc_assets.defs.offsets_sensor import build_offsets_sensor
 from cdc_assets.defs.source_chain import build_source_defs
@@ -204,6 +208,50 @@ def test_an_asset_behind_in_the_same_run_is_built_after_a_fold_that_changed_noth
     for _ in range(2):
         result = dg.materialize([fold_of(source, "1@5"), gold], instance=instance, resources={"platform": platform})
         assert [event.asset_key for event in result.asset_materializations_for_node("gold__all")] == [gold.key]
+
+
+def links_of(source: Source) -> list[dg.AssetsDefinition]:
+    """Mirror, bronze and silver, whose rows are of one version at each fold."""
+
+    def step_of(layer: str) -> dg.AssetsDefinition:
+        @table_step(layer, source)
+        def step(_: Any, __: Any, tables: list[Any]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+            yield from ((table, {}) for table in tables)
+
+        return step
+
+    return [step_of("mirror"), step_of("bronze"), fold_of(source, "1@5")]
+
+
+def unsynced(links: list[dg.AssetsDefinition], instance: dg.DagsterInstance) -> list[str]:
+    """The boxes of the lineage that Dagster's page calls so."""
+    graph = dg.Definitions(assets=links, resources={"platform": None}).get_repository_def().asset_graph
+    resolver = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
+    keys = graph.executable_asset_keys
+    return sorted(key.path[-1] for key in keys if resolver.get_status(key) != StaleStatus.FRESH)
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["by its step", "beside its step"])
+def test_records_that_change_no_row_leave_nothing_unsynced(
+    source: Source, platform: Platform, instance: dg.DagsterInstance, *, beside: bool
+) -> None:
+    """Also where the mirrors are brought again, as at each start of the stack."""
+    links = links_of(source)
+    mirrors, bronze, silver = links
+
+    def run(*steps: dg.AssetsDefinition) -> None:
+        selection = dg.AssetSelection.assets(*(key for step in steps for key in step.keys))
+        assert dg.materialize(links, selection=selection, instance=instance, resources={"platform": platform}).success
+
+    run(mirrors, bronze, silver)
+    if beside:
+        for table in source.tables:
+            key, log = (asset_key(layer, source, table) for layer in ("silver", "bronze"))
+            instance.report_runless_asset_event(change_event(key, {}, "1@5", "0@4", log=log))
+    run(bronze, silver)
+    assert unsynced(links, instance) == []
+    run(mirrors)
+    assert unsynced(links, instance) == []
 
 
 def fold_of(source: Source, version: str, then: Callable[[], Iterator[Any]] | None = None) -> dg.AssetsDefinition:

@@ -79,6 +79,32 @@ def test_it_is_served_on_the_loopback_alone() -> None:
         thread.join(10)
 
 
+def test_it_answers_no_page_and_no_other_name() -> None:
+    """As a page of another origin asks, and one whose own name was made to mean 127.0.0.1."""
+    server, thread = serve(FigureCache(lambda: [MetricSample(names.COLLECT_SECONDS, (), 1)], seconds=60), 0)
+    here = f"127.0.0.1:{server.server_port}"
+
+    def status(host: str, **headers: str) -> int:
+        connection = HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+        connection.putrequest("GET", "/metrics", skip_host=True)
+        for name, value in {"Host": host, **headers}.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        assert (names.COLLECT_SECONDS in answer.read().decode()) == (answer.status == 200)
+        assert answer.headers["Access-Control-Allow-Origin"] is None
+        return answer.status
+
+    try:
+        assert [status(here), status("localhost:1"), status(here, Origin=f"http://{here}")] == [200, 200, 200]
+        refused = [status("evil.example"), status("127.0.0.1.evil.example"), status(here, Origin="http://evil.example")]
+        assert [*refused, status(here, Origin="null"), status("")] == [403, 403, 403, 403, 403]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
 class Dagster:
     """What the webserver answers of one asset and its checks."""
 

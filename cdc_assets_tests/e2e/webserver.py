@@ -12,7 +12,7 @@ _NODES = "{ assetNodes { assetKey { path } } }"
 _LATEST = """query($key: AssetKeyInput!) { assetOrError(assetKey: $key) {
   ... on Asset { assetMaterializations(limit: 1) { runOrError { ... on Run { tags { key value } } } } } } }"""
 _CHECKS = """query($key: AssetKeyInput!) { assetNodeOrError(assetKey: $key) { ... on AssetNode { assetChecksOrError {
-  ... on AssetChecks { checks { name executionForLatestMaterialization { status } } } } } } }"""
+  ... on AssetChecks { checks { name executionForLatestMaterialization { status timestamp } } } } } } }"""
 _LAUNCH = """mutation($params: ExecutionParams!) { launchRun(executionParams: $params) {
   __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }"""
 _RUN = "query($id: ID!) { runOrError(runId: $id) { ... on Run { status } } }"
@@ -61,6 +61,14 @@ class Graphql:
         """`{check: status}`; empty: not run since the last materialization."""
         found = self.ask(_CHECKS, key={"path": asset.split("/")})["assetNodeOrError"]["assetChecksOrError"]["checks"]
         return {each["name"]: (each["executionForLatestMaterialization"] or {}).get("status", "") for each in found}
+
+    def check_told_at(self, asset: str, name: str, status: str) -> float:
+        """When the page has learned that this check has this status, which it has now: seconds since 1970."""
+        found = self.ask(_CHECKS, key={"path": asset.split("/")})["assetNodeOrError"]["assetChecksOrError"]["checks"]
+        (last,) = [each["executionForLatestMaterialization"] for each in found if each["name"] == name]
+        assert last is not None, f"{name} of {asset} is not evaluated"
+        assert last["status"] == status
+        return float(last["timestamp"])
 
     def statuses_at_end(self, checked: list[tuple[str, str]], *, seconds: float = 240.0) -> dict[tuple[str, str], str]:
         """The statuses of these checks of these assets, once none of them is under way."""

@@ -46,6 +46,8 @@ class LargeRecord:
     """Milliseconds."""
     key: str | None = None
     """In base64; None where it is too large itself, too."""
+    most: int = MOST_BYTES
+    """Bytes of key and value that it may have had."""
 
     @property
     def sentence(self) -> str:
@@ -53,7 +55,8 @@ class LargeRecord:
         if self.size is None:
             most = record_skim.MOST_UNPACKED >> 20
             return f"{TOO_LARGE}: its batch does not unpack into {most} MiB, so size and digest are not known"
-        return f"{TOO_LARGE}: {quantity(self.size, 'byte')}, above {MOST_BYTES >> 20} MiB; sha256 of its value {self.digest}"
+        most_text = f"{self.most >> 20} MiB" if self.most % (1 << 20) == 0 else quantity(self.most, "byte")
+        return f"{TOO_LARGE}: {quantity(self.size, 'byte')}, above {most_text}; sha256 of its value {self.digest}"
 
     def row(self) -> tuple[Any, ...]:
         """In the columns of spark.specs.KAFKA_SCHEMA."""
@@ -63,16 +66,17 @@ class LargeRecord:
         return (self.topic, self.partition, self.offset, when, [(LARGE_HEADER, text)], key, text)
 
 
-def find_large_records(spec: BronzeSpec, topics: Sequence[TopicRange]) -> list[LargeRecord]:
-    """Of the ranges, by place and offset; none where this Python has no librdkafka, or Kafka does not hand the ranges out: then
-    Spark says why."""
+def find_large_records(spec: BronzeSpec, topics: Sequence[TopicRange], most: int = MOST_BYTES) -> list[LargeRecord]:
+    """Those of the ranges above so many bytes, by place and offset; none where this Python has no librdkafka, or Kafka does not
+    hand the ranges out: then Spark says why."""
     if importlib.util.find_spec("confluent_kafka") is None:
         return []
     whole = [replace(t, ranges={p: r for (name, p), r in kafka_spans([t]).items() if name == t.topic}, moved={}) for t in topics]
-    told = _skim(spec, whole)
+    skimmer = _Skim(spec, most)
+    told = skimmer.skim(whole)
     if told.is_done or told.is_refused:
         return told.large
-    found = [each for t in whole for p, (start, end) in t.ranges.items() for each in _search(spec, t, p, start, end)]
+    found = [each for t in whole for p, (start, end) in t.ranges.items() for each in _search(skimmer, t, p, (start, end))]
     return sorted(found, key=lambda each: (each.topic, each.partition, each.offset))
 
 
@@ -86,26 +90,32 @@ class _Told:
     is_refused: bool
 
 
-def _skim(spec: BronzeSpec, topics: Sequence[TopicRange], *, careful: bool = False, one: bool = False) -> _Told:
-    asked = replace(spec, topics=tuple(topics))
-    text = json.dumps({"spec": asked.to_json(), "most": MOST_BYTES, "careful": careful, "one": one})
-    root = Path(__file__).resolve().parents[len(__name__.split(".")) - 1]
-    command = [sys.executable, "-m", record_skim.__name__]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=_SECONDS, cwd=root)
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.endswith("}")]
-    large = [LargeRecord(**line["large"]) for line in lines if "large" in line]
-    steps = [line["at"] for line in lines if "at" in line]
-    # Whatever else ends it, before it reads or by an error of ours, says nothing of a record.
-    is_killed = done.returncode < 0 and {"begun": True} in lines
-    is_refused = not is_killed and done.returncode not in (0, record_skim.UNPACKED_TOO_LARGE, record_skim.SLOW)
-    return _Told(large, max(steps, default=-1), {"done": True} in lines, is_refused)
+@dataclass(frozen=True)
+class _Skim:
+    spec: BronzeSpec
+    most: int
+
+    def skim(self, topics: Sequence[TopicRange], *, careful: bool = False, one: bool = False) -> _Told:
+        spec = replace(self.spec, topics=tuple(topics))
+        text = json.dumps({"spec": spec.to_json(), "most": self.most, "careful": careful, "one": one})
+        root = Path(__file__).resolve().parents[len(__name__.split(".")) - 1]
+        command = [sys.executable, "-m", record_skim.__name__]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=_SECONDS, cwd=root)
+        lines = [json.loads(line) for line in done.stdout.splitlines() if line.endswith("}")]
+        large = [LargeRecord(**line["large"], most=self.most) for line in lines if "large" in line]
+        steps = [line["at"] for line in lines if "at" in line]
+        # Whatever else ends it, before it reads or by an error of ours, says nothing of a record.
+        is_killed = done.returncode < 0 and {"begun": True} in lines
+        is_refused = not is_killed and done.returncode not in (0, record_skim.UNPACKED_TOO_LARGE, record_skim.SLOW)
+        return _Told(large, max(steps, default=-1), {"done": True} in lines, is_refused)
 
 
-def _search(spec: BronzeSpec, topic: TopicRange, partition: int, start: int, end: int) -> Iterator[LargeRecord]:
+def _search(skimmer: _Skim, topic: TopicRange, partition: int, span: tuple[int, int]) -> Iterator[LargeRecord]:
     """Those of one partition, step by step, beyond what no process survives."""
+    start, end = span
 
     def step_from(offset: int, *, one: bool = False) -> _Told:
-        return _skim(spec, [replace(topic, ranges={partition: (offset, end)})], careful=True, one=one)
+        return skimmer.skim([replace(topic, ranges={partition: (offset, end)})], careful=True, one=one)
 
     at, tries = start, 0
     while at < end:

@@ -34,7 +34,7 @@ PATIENCE = 120.0
 _MOST_KEY = 1 << 20
 _MOST_MESSAGES = 1000
 # One batch at a time, and none before the one before it is taken: what the process dies of is what comes next.
-_ONE_BY_ONE = {"queued.min.messages": 1, "queued.max.messages.kbytes": 1, "max.partition.fetch.bytes": 1}
+ONE_BY_ONE = {"queued.min.messages": 1, "queued.max.messages.kbytes": 1, "max.partition.fetch.bytes": 1}
 
 
 def main() -> int:
@@ -51,7 +51,7 @@ def _read(asked: Mapping[str, Any], spec: BronzeSpec) -> int:
     from confluent_kafka import Consumer, KafkaException
 
     own = {"receive.message.max.bytes": MOST_UNPACKED, "queued.max.messages.kbytes": 64 << 10}
-    own |= _ONE_BY_ONE if asked["careful"] else {}
+    own |= ONE_BY_ONE if asked["careful"] else {}
     ranges, refusals = kafka_spans(spec.topics), (KafkaException, SparkJobError)
     try:
         consumer = Consumer({**client_settings(spec), **own})

@@ -5,6 +5,8 @@ A column whose type has no exact form is refused by name, with the way out (JobR
 
 from __future__ import annotations
 
+import re
+
 from spark.errors import JobRefusedError
 from spark.specs import Column
 from spark.values import postgresql_numbers, postgresql_times, postgresql_types
@@ -81,6 +83,22 @@ def lake_type(column: Column) -> LakeType:
             loses += f"; in a NOT NULL column one of them {_STOPS}"
         raise _refusal(column, f"Debezium loses {loses}", ", or accept that (accept_inexact)")
     return postgresql_types.array_of(source, element) if source.array else element
+
+
+_LONG = re.compile(
+    r"text|blob|clob|json|bytea|xml|hstore|path|polygon|tsvector|multirange|character varying|geometry|bit|numeric"
+)
+_LONG_FROM = 10_000
+
+
+def can_be_long(column: Column) -> bool:
+    """Whether one value of the column can have megabytes: its type has no bound, or a large one."""
+    source = _source_type(column)
+    if source is None:
+        return False
+    if source.array or not source.args:
+        return source.array or _LONG.search(source.name) is not None
+    return source.args[0] >= _LONG_FROM
 
 
 def no_key(column: Column) -> str:

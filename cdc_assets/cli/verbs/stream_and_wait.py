@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_assets.capture.log_position import CaughtUpTimeoutError
+from cdc_assets.capture.log_position import CaughtUpTimeoutError, LogPosition
 from cdc_assets.chain.fold_specs import refusals_now
+from cdc_assets.chain.quarantine import open_counts
 from cdc_assets.cli.declared_sources import EVERY_SOURCE, Sources, dagster_news
 from cdc_assets.cli.output_formats import Format, Output, is_data, print_document
 from cdc_assets.cli.progress import console, status
@@ -28,6 +29,7 @@ from cdc_assets.clients.platform import Platform
 from cdc_assets.proof.caught_up import Awaited, Behind, complete_versions, wait_caught_up, wait_reasons
 from cdc_assets.registry import settings
 from cdc_assets.registry.errors import CdcAssetsError
+from cdc_assets.registry.source_declaration import BaseSource
 from spark.errors import quantity
 
 if TYPE_CHECKING:
@@ -149,7 +151,8 @@ def wait(
     no later run can fold is told at once. The command waits for the others, and ends with 1.
 
     The command waits for histories (`history: scd2`) as well. With -o json it names a version of each silver table and
-    history that is complete up to the source's position. Readers of several tables read these versions.
+    history that is complete up to the source's position. Readers of several tables read these versions. Records in quarantine
+    are named: silver does not have them.
     """
     if news := dagster_news():
         # What Dagster does not know is never carried: said now, and not when the time is over.
@@ -170,13 +173,25 @@ def wait(
             raise typer.Exit(1) from None
     seconds = round(time.monotonic() - started, 2)
     if is_data(output):
-        versions = [complete_versions(platform.lake, source, reached[source.name]) for source in sources]
-        print_document({"seconds": seconds, "sources": {version.source: version.to_json() for version in versions}}, output)
+        answers = {source.name: _complete_document(platform.lake, source, reached[source.name]) for source in sources}
+        print_document({"seconds": seconds, "sources": answers}, output)
         return
     for source in sources:
-        layers = "silver and its histories" if any(table.history == "scd2" for table in source.tables) else "silver"
-        print(f"{source.name}: everything committed before {reached[source.name].lsn} is in {layers}")
+        _print_complete(source, reached[source.name].lsn, open_counts(platform.lake, source))
     print(f"caught up after {seconds} s")
+
+
+def _complete_document(lake: str, source: BaseSource, position: LogPosition) -> dict[str, Any]:
+    versions = complete_versions(lake, source, position).to_json()
+    return {**versions, "quarantined": open_counts(lake, source)}
+
+
+def _print_complete(source: BaseSource, place: str, set_aside: Mapping[str, int]) -> None:
+    layers = "silver and its histories" if any(table.history == "scd2" for table in source.tables) else "silver"
+    but = ", but for what is in quarantine" if set_aside else ""
+    print(f"{source.name}: everything committed before {place} is in {layers}{but}")
+    for table, records in set_aside.items():
+        print(f"{source.name}/{table}: {quantity(records, 'record')} in quarantine: cdc quarantine list {source.name}/{table}")
 
 
 def _some_of(behind: tuple[Behind, ...]) -> str:

@@ -12,6 +12,8 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from cdc_assets.capture.connectors.declared_connectors import declared_connectors
 from cdc_assets.clients.connect import ConnectClient
@@ -100,13 +102,61 @@ CASES = [(kind, name) for kind in KINDS for name in (*TABLES, *MORE)]
 
 @pytest.mark.parametrize(("kind", "name"), CASES, ids=[f"{kind}, {name}" for kind, name in CASES])
 def test_no_foreign_placeholder_reaches_connect_or_a_manifest(kind: str, name: str, tmp_path: Path) -> None:
+    send_all(tmp_path, kind, TABLES.get(name, {"name": "public.t"}), MORE.get(name, {}))
+
+
+def with_text(declared: Any, text: str) -> Any:
+    """The declaration with this text in place of the plain placeholder."""
+    if isinstance(declared, dict):
+        return {key: with_text(value, text) for key, value in declared.items()}
+    if isinstance(declared, list):
+        return [with_text(value, text) for value in declared]
+    return declared.replace(EVIL, text) if isinstance(declared, str) else declared
+
+
+PIECES = (
+    "${",
+    "}",
+    "$",
+    "{",
+    ":",
+    "dir",
+    "/secrets",
+    "bank_db_password",
+    "\\",
+    "\\u0024",
+    "\\x24",
+    "'",
+    '"',
+    ",",
+    ".",
+    " ",
+    "\n",
+    "é",
+)
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_nor_does_one_in_any_name_that_is_drawn(kind: str, tmp_path: Path, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from([*TABLES, *MORE]))
+    around = st.lists(st.sampled_from(PIECES), max_size=6).map("".join)
+    text = data.draw(around) + data.draw(st.sampled_from((EVIL, ""))) + data.draw(around)
+    table, more = TABLES.get(name, {"name": "public.t"}), MORE.get(name, {})
+    send_all(tmp_path, kind, with_text(table, text), with_text(more, text))
+
+
+def send_all(tmp_path: Path, kind: str, table: dict[str, Any], more: dict[str, Any]) -> None:
+    """Declared, and given to Connect and to a manifest by each way there is: nothing that is sent has a placeholder of others."""
     sent: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
         sent.append(request.content.decode())
         return httpx.Response(200, json={"configs": []})
 
-    source = declare(tmp_path / "sources", kind, TABLES.get(name, {"name": "public.t"}), MORE.get(name, {}))
+    source = declare(tmp_path / "sources", kind, table, more)
     client = ConnectClient("http://connect", transport=httpx.MockTransport(answer))
     for connector in declared_connectors([source] if source else []):
         config = dict(connector.config)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
 
 from cdc_assets.capture.connectors.apply_connector import apply_connector
 from cdc_assets.capture.connectors.declared_connectors import declared_connectors
@@ -20,7 +22,9 @@ from cdc_assets.registry.source_settings import Mirror
 from cdc_assets_tests.support.live.cdc import Lake
 from cdc_assets_tests.support.live.clusters import Clusters, captured, clusters_of, source, until
 from cdc_assets_tests.support.live.live_source import LiveSource
+from spark.record_formats import LARGE_HEADER, TOO_LARGE
 
+WIDE = {"message.max.bytes": 1_000_000_000, "log_level": 0}
 TOPICS = ("shrunk", "remade", "grown", "waits")
 MIRROR = "web-mirror"
 
@@ -103,6 +107,39 @@ def test_a_loss_before_anybody_had_looked_is_red_and_retention_of_what_is_copied
         worn: False,
         empty: True,
     }
+
+
+def test_a_record_that_mirrormaker_cannot_send_is_passed_by_one_command(clusters: Clusters) -> None:
+    """Its place, size and digest stay; the records before it, which MirrorMaker has read and not written, come too."""
+    declared = source("heavy", "heavy")
+    clusters.create("heavy")
+    apply_connector(clusters.platform.lake_connect(), mirror_config(declared))
+    clusters.send("heavy", ["a"])
+    until(lambda: clusters.copied("core.heavy") == ["a"])
+    connect = clusters.platform.lake_connect()
+    connect.stop("heavy-mirror")
+    clusters.send("heavy", ["b"])
+    value = b"x" * 40_000_000
+    large = Producer({"bootstrap.servers": clusters.platform.core_bootstrap, "compression.type": "zstd", **WIDE})
+    large.produce("heavy", value, key=b"the key", partition=0)
+    assert large.flush(60) == 0
+    clusters.send("heavy", ["c"])
+    connect.resume("heavy-mirror")
+    until(lambda: (status := connect.status("heavy-mirror")) is not None and status.meets_it_again, 240)
+    chosen = plan(clusters.platform, [declared], "heavy")
+    assert [(each.offset, each.size) for each in chosen.large] == [(2, len(value) + len(b"the key"))]
+    said: list[str] = []
+    repair(clusters.platform, chosen, said.append)
+    until(lambda: clusters.copied("core.heavy")[-1:] == ["c"])
+    a, b, sentence, c = clusters.copied("core.heavy")
+    assert (a, b, c) == ("a", "b", "c")
+    assert sentence.endswith(f"sha256 of its value {hashlib.sha256(value).hexdigest()}")
+    assert sentence.startswith(f"{TOO_LARGE}: 40000007 bytes, above ")
+    lake = clusters.platform.lake_kafka()
+    (_, _, held, _) = lake.records("core.heavy", lake.states(["core.heavy"])["core.heavy"].ranges)
+    assert (held.key, held.headers) == (b"the key", ((LARGE_HEADER, sentence.encode()),))
+    assert [state.state for state in mirror_states(Chain(clusters.platform, declared))] == ["ok"]
+    assert plan(clusters.platform, [declared], "heavy").steps == []
 
 
 @pytest.mark.usefixtures("web")
