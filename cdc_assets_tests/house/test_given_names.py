@@ -21,7 +21,6 @@ _ELSEWHERE = {
     "spark/silver/schema_evolution.py": {"_fill"},
     "spark/silver/key_changes.py": {"rows_as_events"},
     "spark/silver/keyless_tables.py": {"_replace"},
-    "spark/silver/row_completion.py": {"parts_without_row"},
     "spark/upkeep/window_refinement.py": {"watermark_of", "_of"},
     "spark/upkeep/window_results.py": {"write_changes"},
 }

@@ -71,7 +71,7 @@ def _refold_keys(session: SparkSession, refold: Refold) -> int:
     )
     # The rest of a row that was moved is among the events of another key.
     own = complete_creates(own, _changes(session, spec, before, everything), spec)
-    folded = fold_per_key(mark_problems(own, spec, from_start=True), spec).drop("absent")
+    folded = fold_per_key(mark_problems(own, spec), spec)
     there = _rows_in_silver(session, spec, text, key_frame)
     gone = not_of_keys(there, folded, spec).where("copies >= 1")
     twice = there.where("copies > 1")

@@ -107,7 +107,7 @@ def versions_again(session: SparkSession, again: Again) -> DataFrame:
     everything = cut_plan(everything)
     ends = _ends(session, again, everything)
     own = everything.where("_cdc_op IS DISTINCT FROM 't'").where(in_part(spec, again.part, again.parts))
-    events = mark_problems(complete_creates(own, everything, spec), spec, from_start=True).where(sf.col("problem").isNull())
+    events = mark_problems(complete_creates(own, everything, spec), spec).where(sf.col("problem").isNull())
     return _versions(_states(cut_plan(events), spec, ends), spec)
 
 

@@ -30,6 +30,7 @@ from spark.silver import current_view, keyless_tables, quarantine_table
 from spark.silver.column_ledger import ledger_in
 from spark.silver.current_view import ColumnsAtCut, columns_at_cut
 from spark.silver.newest_event import POSITION, after_truncate, fold_per_key, mark_problems
+from spark.silver.row_fold import OF_TABLE
 from spark.silver.schema_evolution import read_ledger
 from spark.silver.typed_changes import PROBLEM, decode_changes, key_slots, lake_types, slot
 from spark.specs import BRONZE_NAMES, DELETED, META, BronzeSpec, SilverSpec, TopicRange
@@ -279,10 +280,10 @@ class AtCut:
         fresh = self._visible_changes()
         keys = fresh.select(*key_slots(self.spec)).distinct().transform(compute_once)
         held_rows = _of(silver, keys, self.spec, "left_semi")
-        fit = {"absent": sf.lit(None).cast("array<int>"), "problem": sf.lit(None).cast(PROBLEM)}
+        fit = {"topic": sf.lit(OF_TABLE), "absent": sf.lit(None).cast("array<int>"), "problem": sf.lit(None).cast(PROBLEM)}
         base = held_rows.where(~sf.col("hidden")).drop("gone", "hidden").withColumns(fit)
         folded = fold_per_key(base.unionByName(fresh.select(base.columns)).transform(compute_once), self.spec)
-        folded = folded.where(~sf.col("_cdc_op").isin("d", "t")).drop("absent").withColumn("hidden", sf.lit(False))
+        folded = folded.where(~sf.col("_cdc_op").isin("d", "t")).withColumn("hidden", sf.lit(False))
         kept = (
             _of(silver.where(~sf.col("gone")), keys, self.spec, "left_anti").unionByName(held_rows.where("hidden")).drop("gone")
         )
@@ -311,8 +312,8 @@ class AtCut:
         own = after_truncate(changes, limit).withColumn("key", self.row_text.key())
         key_frame = self.session.createDataFrame([(key,) for key in sorted(set(keys))], "key string")
         own = own.join(sf.broadcast(key_frame), "key", "left_semi").transform(compute_once)
-        seen = mark_problems(_less_hidden(own, self.spec).drop("key"), self.spec, from_start=True)
-        folded = fold_per_key(seen, self.spec).where(~sf.col("_cdc_op").isin("d", "t")).drop("absent")
+        seen = mark_problems(_less_hidden(own, self.spec).drop("key"), self.spec)
+        folded = fold_per_key(seen, self.spec).where(~sf.col("_cdc_op").isin("d", "t"))
         hides = own.groupBy("key").agg(sf.bool_or("hidden").alias("hides"))
         facts = hides.join(self._set_aside(seen), "key", "left")
         return folded.withColumn("key", self.row_text.key()).join(facts, "key", "full_outer")

@@ -231,10 +231,9 @@ def _rows_by_key(silver_run: ReadOnlyRun) -> ViewRows:
     records = sum(silver_job.fresh(silver_run.committed.of_table(silver_run.spec.table), silver_run.before).values())
     own = silver_run.spec
     with silver_job.newest_batch(silver_run, records) as (run, newest, truncated):
-        source, _ = row_completion.complete_changes(run, newest, truncated, looked_up=True)
+        source, _ = row_completion.complete_changes(run, newest, truncated)
         if run.before is None:
-            rows = source if silver_table.keeps_deleted_rows(run.spec) else source.where(sf.col("_cdc_op") != "d")
-            return ViewRows(silver_table.name_columns(rows, run.spec), own, truncated)
+            return ViewRows(spark_merge.rows_made(run.spec, source), own, truncated)
         newer = truncated if truncated != run.before.truncated else None
         # Whoever looks at the rows looks at the changes three times, and a comparison looks at the rows again and again.
         source = source.transform(compute_once)
@@ -251,7 +250,7 @@ def _apply(silver_run: ReadOnlyRun, source: DataFrame, truncated: str | None, *,
     newer = f"coalesce(s.here AND {merge.newer}, false)"
     if merge.deletes:
         joined = joined.where(sf.expr(f"NOT ({newer} AND s._cdc_op = 'd')"))
-    values = {name: f"CASE WHEN {newer} THEN {value} ELSE t.{name} END" for name, value in merge.updates}
+    values = {name: f"CASE WHEN {newer} THEN {value} ELSE t.{name} END" for name, value in merge.values}
     if truncated is not None:
         below = f"coalesce(s.here IS NULL AND {spark_merge.below_truncate(spec, truncated)}, false)"
         if spec.truncate == "soft":
@@ -263,7 +262,7 @@ def _apply(silver_run: ReadOnlyRun, source: DataFrame, truncated: str | None, *,
     kept = joined.select(*[sf.expr(values.get(_name(n), f"t.{_name(n)}")).alias(n) for n in names])
     matched = table.join(changes, sf.expr(merge.same), "inner").select(*[f"s.{slot(_at(spec, key))}" for key in spec.keys])
     fresh = not_of_keys(source, matched, spec).alias("s").where(sf.expr(merge.makes_row))
-    inserts = dict(merge.inserts)
+    inserts = dict(merge.values)
     return kept.unionByName(fresh.select(*[sf.expr(inserts.get(_name(n), "NULL")).alias(n) for n in names]))
 
 

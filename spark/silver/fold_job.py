@@ -22,7 +22,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
 
 from spark.errors import StatementStopError
 from spark.silver import keyed_batch, keyless_tables, row_completion, silver_table, spark_merge, table_generation
@@ -76,15 +75,11 @@ def _fold(silver_run: keyed_batch.SilverRun, records: int) -> tuple[Commit, Figu
     ):
         try:
             with translate_stops(keyed_batch.NOT_PLAIN):
-                return _commit(silver_run, keyed_batch.read_plain_batch(silver_run), None, looked_up=False)
+                return _commit(silver_run, keyed_batch.read_plain_batch(silver_run, records), None)
         except StatementStopError:
             pass  # nothing is committed: the rows are held below, and looked at
     with newest_batch(silver_run, records) as (silver_run, newest, truncated):
-        try:
-            with translate_stops(spark_merge.NO_ROW):
-                return _commit(silver_run, newest, truncated, looked_up=silver_run.must_look or bool(newest.facts.problems))
-        except StatementStopError:
-            return _commit(silver_run, newest, truncated, looked_up=True)
+        return _commit(silver_run, newest, truncated)
 
 
 @contextmanager
@@ -105,24 +100,17 @@ def newest_batch(silver_run: Run, records: int) -> Iterator[tuple[Run, keyed_bat
             yield silver_run, newest, truncated
 
 
-def _commit(
-    silver_run: keyed_batch.SilverRun, newest: keyed_batch.Newest, truncated: str | None, *, looked_up: bool
-) -> tuple[Commit, Figures]:
+def _commit(silver_run: keyed_batch.SilverRun, newest: keyed_batch.Newest, truncated: str | None) -> tuple[Commit, Figures]:
     session, spec, before = silver_run.session, silver_run.spec, silver_run.before
-    source, quarantined = row_completion.complete_changes(silver_run, newest, truncated, looked_up=looked_up)
+    source, quarantined = row_completion.complete_changes(silver_run, newest, truncated)
     figures = {"late_events": newest.facts.late_events, "refolded_keys": newest.facts.late_keys}
     figures |= {"carried_keys": newest.facts.parts, "quarantined": quarantined}
     done = silver_run.fold_state(truncated=truncated, quarantined=quarantined)
     metadata = silver_metadata(silver_run.operation_id, done, figures)
     figures["positions_remembered"] = keyed_batch.position_count(done)
     if before is None:
-        rows = source if silver_table.keeps_deleted_rows(spec) else source.where(sf.col("_cdc_op") != "d")
-        writer = (
-            silver_table.name_columns(rows, spec)
-            .write.format("delta")
-            .mode("error")
-            .options(**silver_table.table_properties(spec))
-        )
+        rows = spark_merge.rows_made(spec, source)
+        writer = rows.write.format("delta").mode("error").options(**silver_table.table_properties(spec))
         writer.option("userMetadata", metadata).save(spec.path)
         commit = table_of(spec.path).find_commit(silver_run.operation_id)
         return commit, {**figures, "inserted": commit.count("numOutputRows")}

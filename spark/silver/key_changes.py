@@ -4,8 +4,9 @@ A change of the key comes as the delete of the old key and a create of the new o
 TOASTed values out of the create as well. Both are one write: they share the place in the source's log, which tells
 them apart from every other delete and create (Debezium's header `__debezium.oldkey` would say the same, as text that a
 header converter made of it). The create is completed from the row of the old key right before that delete, not as it
-is in the table: it may have changed, gone or come again since. Chains and swaps refer from create to create; pointers
-are doubled until none is left, so that n changes of a key in one batch take log2(n) rounds.
+is in the table: it may have changed, gone or come again since. Chains and swaps refer from create to create. Creates
+are dealt into slices, each with the events of the keys that its rows come from, so that no task holds all of them
+(spark.silver.key_slices).
 
 A create whose old row cannot be known is set aside (`moved`): its delete is not there yet (another partition), or a
 record between is in quarantine. Once the delete is there, or the record is re-driven, it is looked at again.
@@ -13,23 +14,26 @@ record between is in quarantine. Once the delete is there, or the record is re-d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark.events.record_readers import write_of
 from spark.silver import quarantine_table, row_fold
-from spark.silver.key_slices import as_nullable
-from spark.silver.newest_event import lacking, of_keys
-from spark.silver.row_fold import POSITION, FoldPlan
+from spark.silver.key_slices import as_nullable, fold_slices
+from spark.silver.newest_event import lacking
+from spark.silver.row_fold import OF_TABLE, POSITION, FoldPlan
 from spark.silver.silver_table import keeps_deleted_rows
-from spark.silver.typed_changes import MOVED, PROBLEM, key_slots
+from spark.silver.typed_changes import MOVED, PROBLEM, key_slots, lake_types, slot
 from spark.specs import DELETED, META, SilverSpec
 from spark.table.identifiers import quote
 from spark.table.spark_plans import all_of
 from spark.table.spark_session import compute_once
 
+MOST_CREATES = 20_000
+"""That are completed at once, with the events of the keys that their rows come from."""
 LOOKED_BACK = 8
 """Steps of a chain that are followed one by one before every moved row's keys are taken: each step is a job."""
 
@@ -39,34 +43,53 @@ def complete_creates(own: DataFrame, changes: DataFrame, spec: SilverSpec, *, ro
 
     `rows` are rows of the table before these changes, as events; without them, `changes` is all there is.
     """
-    if own.where(lacking()).isEmpty():
+    count = own.where(lacking()).count()
+    if not count:
         return own
-    keys = _sources(own, _pairs(changes, spec), spec)
-    seen = of_keys(changes, keys, spec)
-    if rows is not None:
-        seen = seen.unionByName(of_keys(rows, keys, spec))
     is_lacking, write = sf.coalesce(lacking(), sf.lit(False)), write_of(sf.col(POSITION), spec.connector).alias("write")
-    own = as_nullable(own)
-    creates = own.where(is_lacking).select("*", write).toArrow()
-    # Few, as a rule, and of any keys: a chain leads from one to the next, so that they are in no slices.
-    events = as_nullable(seen).select(*own.columns, write, is_lacking.alias("lacks")).toArrow()
-    filled = row_fold.fill_creates(creates, events, FoldPlan.of(spec)).select(own.columns)
-    return own.where(~is_lacking).unionByName(own.sparkSession.createDataFrame(filled, own.schema))
+    number = sf.pmod(sf.xxhash64("write"), sf.lit(-(-count // MOST_CREATES)))
+    events = as_nullable(own)
+    creates = events.where(is_lacking).select("*", write, is_lacking.alias("lacks")).withColumn("slice", number)
+    keys = _sources(creates, _pairs(changes, spec), spec)
+    seen = _of_slices(changes, keys, spec)
+    if rows is not None:
+        seen = seen.unionByName(_of_slices(rows, keys, spec))
+    seen = as_nullable(seen).select(*own.columns, write, is_lacking.alias("lacks"), "slice")
+    both = creates.withColumn("creates", sf.lit(True)).unionByName(seen.withColumn("creates", sf.lit(False)))
+    fill = partial(row_fold.fill_slices, plan=FoldPlan.of(spec))
+    filled = fold_slices(both.transform(compute_once), ["slice"], fill, events.schema)
+    return events.where(~is_lacking).unionByName(filled)
 
 
-def rows_as_events(rows: DataFrame, spec: SilverSpec, *, truncated: str | None) -> DataFrame:
-    """The rows of the table as events of their positions; none that is gone."""
-    if keeps_deleted_rows(spec):
-        rows = rows.where(~sf.coalesce(sf.col(DELETED), sf.lit(False)))
+def _of_slices(events: DataFrame, keys: DataFrame, spec: SilverSpec) -> DataFrame:
+    """The events of each slice's keys, with its number."""
+    slots = key_slots(spec)
+    chosen = keys.select("slice", *[sf.col(k).alias(f"w_{k}") for k in slots])
+    same = all_of([sf.col(k).eqNullSafe(sf.col(f"w_{k}")) for k in slots])
+    return events.join(sf.broadcast(chosen), same).drop(*[f"w_{k}" for k in slots])
+
+
+def rows_as_events(
+    rows: DataFrame, spec: SilverSpec, *, truncated: str | None, slots: Collection[str] | None = None
+) -> DataFrame:
+    """The rows of the table as events of their positions, with the values of these slots (None: of all); a row that is marked as
+    deleted is a delete, and one below `truncated` is none."""
     if truncated is not None:
         rows = rows.where(sf.col(POSITION) > truncated)
+    op = sf.lit("r")
+    if keeps_deleted_rows(spec):
+        op = sf.when(sf.coalesce(sf.col(DELETED), sf.lit(False)), "d").otherwise(op)
+    names = {slot(i): sf.col(quote(column.name)) for i, column in enumerate(spec.columns)}
+    read = names.keys() if slots is None else {*slots, *key_slots(spec)}
+    types = dict(zip(names, lake_types(spec), strict=True))
+    values = [value if name in read else sf.lit(None).cast(types[name].name) for name, value in names.items()]
     return rows.select(
-        sf.lit("").alias("topic"),
+        sf.lit(OF_TABLE).alias("topic"),
         sf.lit(-1).alias("partition"),
         sf.lit(-1).cast("bigint").alias("offset"),
         sf.lit(None).cast("string").alias("snapshot"),
-        *[sf.col(quote(c.name)).alias(f"c{i}") for i, c in enumerate(spec.columns)],
-        *[sf.col(m) if m != "_cdc_op" else sf.lit("r").alias(m) for m in META],
+        *[value.alias(name) for name, value in zip(names, values, strict=True)],
+        *[sf.col(m) if m != "_cdc_op" else op.alias(m) for m in META],
         sf.lit(None).cast("array<int>").alias("absent"),
         sf.lit(None).cast(PROBLEM).alias("problem"),
     )
@@ -126,20 +149,19 @@ def _pairs(changes: DataFrame, spec: SilverSpec) -> DataFrame:
     return news.join(olds, "write").transform(compute_once)
 
 
-def _sources(own: DataFrame, pairs: DataFrame, spec: SilverSpec) -> DataFrame:
-    """The keys whose rows the lacking creates of `own` may need, directly or through other creates."""
+def _sources(creates: DataFrame, pairs: DataFrame, spec: SilverSpec) -> DataFrame:
+    """By `slice` the keys whose rows its creates may need, directly or through other creates."""
     slots = key_slots(spec)
-    writes = own.where(lacking()).select(write_of(sf.col(POSITION), spec.connector).alias("write")).distinct()
-    chain = pairs.join(writes, "write", "left_semi").transform(compute_once)
+    chain = pairs.join(creates.select("write", "slice").distinct(), "write").transform(compute_once)
     size = chain.count()
     for _ in range(LOOKED_BACK):
         same = all_of([sf.col(f"p.n_{k}").eqNullSafe(sf.col(f"f.o_{k}")) for k in slots])
-        more = pairs.alias("p").join(chain.alias("f"), same, "left_semi")
+        more = pairs.alias("p").join(chain.alias("f"), same).select("p.*", "f.slice")
         grown = chain.unionByName(more).distinct().transform(compute_once)
         before, size = size, grown.count()
         if size == before:
             break
         chain = grown
     else:
-        chain = pairs
-    return chain.select(*[sf.col(f"o_{k}").alias(k) for k in slots]).distinct()
+        chain = pairs.crossJoin(creates.select("slice").distinct())
+    return chain.select("slice", *[sf.col(f"o_{k}").alias(k) for k in slots]).distinct().transform(compute_once)

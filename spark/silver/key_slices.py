@@ -22,6 +22,8 @@ from spark.table.spark_session import compute_once
 
 MOST_ROWS, MOST_BYTES = 200_000, 64 << 20
 """Of a slice; the bytes are those of its texts. A slice of the events of one key is the least."""
+ROWS_UNSEEN = 50_000
+"""Of a slice whose bytes nobody has counted."""
 Fold = Callable[[pa.Table], pa.Table]
 
 
@@ -38,29 +40,44 @@ def fold_slices(rows: DataFrame, keys: Sequence[str], fold: Fold, schema: Struct
     The rows are read once for their size, and once more to be folded: let them be computed
     (spark.table.spark_session.compute_once), and `as_nullable`.
     """
-    schema = StructType([StructField(field.name, field.dataType) for field in schema.fields])
     slices = _count_slices(rows)
     if slices == 1:
-        return rows.sparkSession.createDataFrame(fold(rows.toArrow()).select(schema.names), schema)
+        return fold_in_client(rows, fold, schema)
+    return _deal(rows, keys, fold, schema, slices).transform(compute_once)
+
+
+def fold_in_client(rows: DataFrame, fold: Fold, schema: StructType) -> DataFrame:
+    """The same of rows that are few."""
+    return rows.sparkSession.createDataFrame(fold(rows.toArrow()).select(schema.names), _nullable(schema))
+
+
+def fold_dealt(rows: DataFrame, keys: Sequence[str], fold: Fold, schema: StructType, *, count: int) -> DataFrame:
+    """The same of about `count` rows that are read once, and computed by whoever reads the result."""
+    if small_work_lack(rows.sparkSession):
+        rows = rows.transform(compute_once)
+    return _deal(rows, keys, fold, schema, max(1, -(-count // ROWS_UNSEEN)))
+
+
+def _deal(rows: DataFrame, keys: Sequence[str], fold: Fold, schema: StructType, slices: int) -> DataFrame:
     if not small_work_lack(rows.sparkSession):
         # Each session whose tasks run Python keeps a daemon on the server (spark.table.spark_session.task_session_id): a few of
         # 100 MB each, for tables of which the client would read all rows, and as often as there are slices.
         dealt = rows.repartition(slices, *map(sf.col, keys))
-        return dealt.mapInArrow(partial(_fold_batches, fold, to_arrow_schema(schema)), schema).transform(compute_once)
+        return dealt.mapInArrow(partial(_fold_batches, fold, to_arrow_schema(_nullable(schema))), _nullable(schema))
     number = sf.pmod(sf.xxhash64(*keys), sf.lit(slices))
-    return reduce(DataFrame.unionByName, [_fold_here(rows.where(number == at), fold, schema) for at in range(slices)])
+    # Rows sent from here are part of every plan that they are in: Spark keeps them in its blocks instead.
+    folded = [fold_in_client(rows.where(number == at), fold, schema).transform(compute_once) for at in range(slices)]
+    return reduce(DataFrame.unionByName, folded)
+
+
+def _nullable(schema: StructType) -> StructType:
+    return StructType([StructField(field.name, field.dataType) for field in schema.fields])
 
 
 def _fold_batches(fold: Fold, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Fold the rows of one slice, in a task of Spark."""
     if all_batches := list(batches):
         yield from fold(pa.Table.from_batches(all_batches)).select(schema.names).cast(schema).to_batches()
-
-
-def _fold_here(rows: DataFrame, fold: Fold, schema: StructType) -> DataFrame:
-    folded = fold(rows.toArrow()).select(schema.names)
-    # Rows sent from here are part of every plan that they are in: Spark keeps them in its blocks instead.
-    return rows.sparkSession.createDataFrame(folded, schema).transform(compute_once)
 
 
 def _count_slices(rows: DataFrame) -> int:

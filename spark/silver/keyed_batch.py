@@ -24,9 +24,9 @@ from pyspark.sql import functions as sf
 from spark.bronze.change_log import by_partition, new_events, table_events
 from spark.errors import TableStopError
 from spark.events.positions import epoch_prefix
-from spark.silver import quarantine_table
-from spark.silver.newest_event import POSITION, newest_per_key
-from spark.silver.silver_table import keeps_deleted_rows
+from spark.silver import quarantine_table, row_fold
+from spark.silver.newest_event import newest_per_key, newest_schema, with_lateness
+from spark.silver.row_fold import POSITION, FoldPlan
 from spark.silver.typed_changes import decode_changes, key_slots
 from spark.specs import SilverSpec
 from spark.table.commit_metadata import Committed, CommittedTopic, Folded
@@ -163,11 +163,6 @@ class SilverRun:
         newest = max((state.epoch for state in self.committed.of_table(self.spec.table).values()), default=0)
         return epoch_prefix(newest) if self.before is None and newest else None
 
-    @property
-    def must_look(self) -> bool:
-        """Whether a part of a row must be compared with the table before the MERGE, and not only when that fails."""
-        return self.before is not None and bool(self.before.quarantined or self.before.truncated or keeps_deleted_rows(self.spec))
-
     def fold_state(self, *, truncated: str | None, quarantined: int, snapshot: str | None = None) -> Folded:
         """What silver has folded once this run's commit is there."""
         earlier = self.before.quarantined if self.before else 0
@@ -237,12 +232,13 @@ NOT_PLAIN = "CDC_NOT_PLAIN"
 """Ends a statement: the newest changes hold a part of a row, a TRUNCATE, or what cannot be folded."""
 
 
-def read_plain_batch(silver_run: SilverRun) -> Newest:
+def read_plain_batch(silver_run: SilverRun, records: int) -> Newest:
     """The newest change per key, read once: whoever writes it meets NOT_PLAIN where it is more than plain rows.
 
     For a large batch that needs no MERGE: holding its rows only to ask for the facts made a first load twice as dear.
     """
-    rows = newest_per_key(silver_run.changes, silver_run.spec, sf.lit(False))
+    events = with_lateness(silver_run.changes, silver_run.spec, sf.lit(False))
+    rows = newest_per_key(events, silver_run.spec, records=records)
     rare = (sf.col("problems") > 0) | part_of_row(silver_run.spec) | sf.col("truncated").isNotNull()
     stop = sf.raise_error(sf.lit(NOT_PLAIN)).cast("string")
     guarded = rows.withColumn("_cdc_op", sf.when(sf.coalesce(rare, sf.lit(True)), stop).otherwise(sf.col("_cdc_op")))
@@ -252,14 +248,14 @@ def read_plain_batch(silver_run: SilverRun) -> Newest:
 @contextmanager
 def newest(silver_run: SilverRun, late: Expression, records: int) -> Iterator[Newest]:
     """MERGE reads its source twice; as a local relation the second reading costs nothing (3.5 s against 2.7 s)."""
-    rows = newest_per_key(silver_run.changes, silver_run.spec, late)
+    events = with_lateness(silver_run.changes, silver_run.spec, late)
     if records <= LOCAL_UP_TO:
-        table = rows.toArrow()
+        table = row_fold.newest_per_key(events.toArrow(), FoldPlan.of(silver_run.spec))
         # With its schema: Arrow's timestamps alone do not say whether they are of a time zone.
-        local = silver_run.session.createDataFrame(table, rows.schema) if table.num_rows else rows
+        local = silver_run.session.createDataFrame(table, newest_schema(events, silver_run.spec))
         yield Newest(local, _facts(table, silver_run.spec), small=True)
         return
-    persisted = rows.persist()
+    persisted = newest_per_key(events, silver_run.spec, records=records).persist()
     try:
         is_part = part_of_row(silver_run.spec)
         facts = persisted.agg(
@@ -283,14 +279,11 @@ def newest(silver_run: SilverRun, late: Expression, records: int) -> Iterator[Ne
 
 def _facts(table: pa.Table, spec: SilverSpec) -> BatchFacts:
     late = table.column("late")
-    is_part = pc.is_valid(table.column("absent"))
-    if spec.deletes == "soft":
-        is_part = pc.or_(is_part, pc.fill_null(pc.equal(table.column("_cdc_op"), "d"), False))
     return BatchFacts(
         _number(pc.sum(late)),
         _number(pc.sum(pc.greater(late, 0))),
         _number(pc.sum(table.column("problems"))),
-        _number(pc.sum(is_part)),
+        int(row_fold.are_parts(table, FoldPlan.of(spec)).sum()),
         _number(pc.sum(table.column("moved"))),
         pc.max(table.column("truncated")).as_py(),
     )

@@ -1,39 +1,27 @@
 """Tables without a key: after-images are appended, each exactly once, by the offsets in the same commit.
 
-A replayed event is known by its place in the source's log and is dropped and counted (`late_events`), and a new full
-snapshot replaces all rows below it; not decidable is a replay that begins exactly with the last place, when several
-rows share it. With `without_key: multiset` a delete takes the oldest of the equal rows, and one whose row is not
-there yet waits in quarantine as `no_row` for the first equal row that comes. A record set aside or paid in an attempt
-from silver version v has `built_on` = v, and holds only once silver has a later version, so that a killed job counts
-nothing twice.
+There is nothing to match a replayed event with, except its place in the source's log. A partition carries events in
+log order, so an event below the highest place seen before it has been delivered before: it is dropped and counted
+(`late_events`). A new full snapshot contains everything up to its own place, so it replaces all rows below it in the
+same commit (an interrupted initial snapshot starts again, and its first part must not stay). Not decidable: a replay
+that begins exactly with the last delivered place, when several rows share that place (COPY). Exactly-once delivery
+(transactional Connect workers) does not replay.
 
-`fresh_rows`:
-
-Without a key there is nothing to match a replayed event with, except its place in the source's log. A partition
-carries events in log order, so an event below the highest place seen before it has been delivered before: it is
-dropped and counted (`late_events`). A new full snapshot contains everything up to its own place, so it replaces all
-rows below it in the same commit (an interrupted initial snapshot starts again, and its first part must not stay).
-
-Not decidable: a replay that begins exactly with the last delivered place, when several rows share that place
-(COPY). Exactly-once delivery (transactional Connect workers) does not replay.
-
-`apply_multiset`:
+With `without_key: multiset` the table is the source's as a multiset:
 
     insert   one row more
     delete   one of the equal rows less (the oldest: equal rows differ in their position only)
     update   a delete and an insert
 
-The table is then the source's as a multiset. Sums do not care for order, so neither the cut into batches nor the
-partition of a record matters; replays are told by their places (fresh_rows), TRUNCATE and full snapshots by theirs.
-One of these may come behind later events of other partitions. A delete from before it may by then have taken an
-equal row from after it, or the other way around, and a row does not tell which: what stands above it is folded anew
-from bronze. A delete whose row is not there (yet: its insert is in another partition) is owed: it waits in
-quarantine as `no_row` and takes the first equal row that comes. What an update leaves is there meanwhile, as it is
-in the source.
+Sums do not care for order, so neither the cut into batches nor the partition of a record matters. A TRUNCATE or a full
+snapshot may come behind later events of other partitions. A delete from before it may by then have taken an equal row
+from after it, or the other way around, and a row does not tell which: what stands above it is folded anew from bronze.
+A delete whose row is not there (yet: its insert is in another partition) is owed: it waits in quarantine as `no_row`
+and takes the first equal row that comes. What an update leaves is there meanwhile, as it is in the source.
 
-What is owed and what was paid must not be counted twice when a job is killed between quarantine and silver: a
-record set aside or paid in an attempt from silver version v has `built_on` = v, and until silver has a later
-version neither holds.
+What is owed and what was paid must not be counted twice when a job is killed between quarantine and silver: a record
+set aside or paid in an attempt from silver version v has `built_on` = v, and until silver has a later version neither
+holds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Many changes of a key to one: the newest wins, and what it does not hold comes from the changes before it.
 
-`newest_per_key` (`row_fold.newest_rows` for Arrow) is one aggregation, right for every key whose newest event holds
-its whole row; `fold_per_key` looks at the order of a key's events, for all other keys and for those folded again from
-all of bronze. What that order says is in spark.silver.row_fold.
+`newest_per_key` is right for every key whose newest event holds its whole row; `fold_per_key` looks at the order of a
+key's events, for all other keys and for those folded again from all of bronze. The rules are in spark.silver.row_fold:
+Spark reads the events and deals them by key.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from functools import partial
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from spark.events.positions import without_offset
 from spark.silver import row_fold
-from spark.silver.key_slices import as_nullable, fold_slices
-from spark.silver.row_fold import BEHIND, POSITION, FoldPlan
+from spark.silver.key_slices import as_nullable, fold_dealt, fold_slices
+from spark.silver.row_fold import BEHIND, FACTS, POSITION, FoldPlan
 from spark.silver.typed_changes import key_slots, slot
 from spark.specs import META, SilverSpec
 from spark.table.spark_session import compute_once
-
-FACTS = ("late", "problems", "moved", "truncated")
 
 
 def rest_slots(spec: SilverSpec) -> list[str]:
@@ -35,25 +34,23 @@ def lacking() -> Expression:
     return (sf.col("_cdc_op") == "c") & sf.col("absent").isNotNull() & sf.col("problem").isNull()
 
 
-def newest_per_key(changes: DataFrame, spec: SilverSpec, late: Expression) -> DataFrame:
-    """One row per key: its newest event that can be folded (all null where there is none), and four facts.
+def with_lateness(changes: DataFrame, spec: SilverSpec, late: Expression) -> DataFrame:
+    """The events as `row_fold.newest_per_key` reads them."""
+    names = [*key_slots(spec), *rest_slots(spec), *META, "absent", "problem"]
+    return changes.select(*names, late.alias("is_late")).transform(as_nullable)
 
-    `late` counts the events that came late, `problems` those that cannot be folded, `moved` the creates that do not hold
-    their whole row (spark.silver.key_changes); `truncated` is the position of the
-    newest TRUNCATE, which has no key and so stands in a group of its own or with the key of only NULLs.
-    """
-    keys, carried_ = key_slots(spec), [*rest_slots(spec), *META, "absent"]
-    fit = sf.col("problem").isNull() & (sf.col("_cdc_op") != "t")
-    newest = sf.max_by(sf.when(fit, sf.struct(*carried_)), sf.when(fit, sf.col(POSITION))).alias("newest")
-    truncate = sf.col("problem").isNull() & (sf.col("_cdc_op") == "t")
-    folded = changes.groupBy(*keys).agg(
-        newest,
-        sf.count_if(late).alias("late"),
-        sf.count_if(sf.col("problem").isNotNull()).alias("problems"),
-        sf.count_if(lacking()).alias("moved"),
-        sf.max(sf.when(truncate, sf.col(POSITION))).alias("truncated"),
-    )
-    return folded.select(*keys, *[sf.col("newest").getField(name).alias(name) for name in carried_], *FACTS)
+
+def newest_schema(events: DataFrame, spec: SilverSpec) -> StructType:
+    """Of what `row_fold.newest_per_key` makes of these events."""
+    kept = events.select(*key_slots(spec), *rest_slots(spec), *META, "absent").schema.fields
+    counts = [StructField(name, LongType()) for name in FACTS[:-1]]
+    return StructType([StructField(f.name, f.dataType) for f in kept] + counts + [StructField(FACTS[-1], StringType())])
+
+
+def newest_per_key(events: DataFrame, spec: SilverSpec, *, records: int) -> DataFrame:
+    """One row per key of so many events `with_lateness` (row_fold.newest_per_key); computed by whoever reads it."""
+    fold = partial(row_fold.newest_per_key, plan=FoldPlan.of(spec))
+    return fold_dealt(events, key_slots(spec), fold, newest_schema(events, spec), count=records)
 
 
 def after_truncate(changes: DataFrame, truncated: str | None) -> DataFrame:
@@ -84,7 +81,7 @@ def not_of_keys(changes: DataFrame, chosen: DataFrame, spec: SilverSpec) -> Data
     return changes.join(sf.broadcast(renamed), [sf.col(k).eqNullSafe(sf.col(f"w_{k}")) for k in keys], "left_anti")
 
 
-def mark_problems(changes: DataFrame, spec: SilverSpec, *, from_start: bool) -> DataFrame:
+def mark_problems(changes: DataFrame, spec: SilverSpec) -> DataFrame:
     """The events, with the problem of those parts of rows that have nothing to be completed from (row_fold.mark_problems).
 
     Only keys with a part are looked at: an event that says everything has no other problem than its own.
@@ -95,17 +92,13 @@ def mark_problems(changes: DataFrame, spec: SilverSpec, *, from_start: bool) -> 
         return events
     slots = key_slots(spec)
     keys = parts.select(*slots).distinct().transform(compute_once)
-    mark = partial(row_fold.mark_problems, plan=FoldPlan.of(spec), from_start=from_start)
+    mark = partial(row_fold.mark_problems, plan=FoldPlan.of(spec))
     marked = fold_slices(of_keys(events, keys, spec), slots, mark, events.schema)
     return marked.unionByName(not_of_keys(events, keys, spec)).transform(compute_once)
 
 
 def fold_per_key(events: DataFrame, spec: SilverSpec) -> DataFrame:
-    """One row per key of judged events: each column from the newest event that holds it (row_fold.fold_per_key).
-
-    `absent` lists the columns that none of them holds.
-    """
-    names = [*key_slots(spec), *rest_slots(spec), *META, "absent"]
-    rows = events.select(*names, "problem").transform(as_nullable)
-    fold = partial(row_fold.fold_per_key, plan=FoldPlan.of(spec))
-    return fold_slices(rows, key_slots(spec), fold, rows.select(*names).schema)
+    """One whole row per key of judged events (row_fold.fold_per_key)."""
+    names = [*key_slots(spec), *rest_slots(spec), *META]
+    rows = events.select("topic", *names, "absent", "problem").transform(as_nullable)
+    return fold_slices(rows, key_slots(spec), partial(row_fold.fold_per_key, plan=FoldPlan.of(spec)), rows.select(*names).schema)

@@ -19,7 +19,6 @@ from spark.bronze.change_log import fold_at_last_run, table_events
 from spark.silver import keyless_tables, quarantine_table, silver_table, spark_merge
 from spark.silver.key_changes import complete_creates
 from spark.silver.newest_event import POSITION, after_truncate, fold_per_key, mark_problems, of_keys
-from spark.silver.row_completion import existing
 from spark.silver.schema_evolution import align_columns
 from spark.silver.typed_changes import MOVED, decode_changes
 from spark.specs import SilverSpec
@@ -98,8 +97,8 @@ def _redrive_keyed(
     moved = quarantine_table.table(session, spec).where(f"{quarantine_table.OPEN} AND error_class = '{MOVED}'")
     places = chosen.unionByName(moved.select(*chosen.columns)).distinct()
     own = of_keys(changes, quarantine_table.at(changes, places), spec).transform(compute_once)
-    seen = mark_problems(complete_creates(own, changes, spec), spec, from_start=True).transform(compute_once)
-    rows = existing(fold_per_key(seen, spec)).drop("absent").withColumn("forced", sf.lit(True)).transform(compute_once)
+    seen = mark_problems(complete_creates(own, changes, spec), spec).transform(compute_once)
+    rows = fold_per_key(seen, spec).withColumn("forced", sf.lit(True)).transform(compute_once)
     if rows.isEmpty():
         return None, seen
     operation_id = uuid.uuid4().hex

@@ -13,6 +13,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 
+import pyarrow as pa
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -21,9 +22,10 @@ from spark.bronze.change_log import by_partition
 from spark.errors import TableStopError, quantity
 from spark.events.positions import EPOCH_WIDTH
 from spark.silver.newest_event import behind
-from spark.silver.typed_changes import FOUND_NO_ROW, NO_ROW, key_slots
+from spark.silver.typed_changes import FOUND_NO_ROW, MOVED, NO_ROW, key_slots
 from spark.specs import SilverSpec
 from spark.table.commit_metadata import CommittedTopic, Folded
+from spark.table.delta_rs import is_delta, open_delta
 from spark.table.identifiers import literal, table_at
 from spark.table.log_reader import LOG
 from spark.table.spark_session import compute_once, execute
@@ -180,6 +182,18 @@ def _check_limit(session: SparkSession, spec: SilverSpec) -> None:
 def exists(session: SparkSession, spec: SilverSpec) -> bool:
     """Whether anything was ever put there."""
     return open_folder(spec.quarantine).has_files(LOG)
+
+
+def is_settled(spec: SilverSpec) -> bool:
+    """Whether none of its records leaves a row in doubt, or waits: each was folded or given up since, or a later event
+    says all of its row. Read without Spark."""
+    from deltalake import QueryBuilder
+
+    if not is_delta(spec.quarantine):
+        return True
+    doubts = f"SELECT error_class FROM quarantine WHERE {OPEN} AND (superseded_by IS NULL OR error_class = '{MOVED}') LIMIT 1"
+    doubtful = QueryBuilder().register("quarantine", open_delta(spec.quarantine)).execute(doubts)
+    return pa.RecordBatchReader.from_stream(doubtful).read_all().num_rows == 0
 
 
 def table(session: SparkSession, spec: SilverSpec) -> DataFrame:

@@ -1,7 +1,6 @@
 """From the newest change per key to the changes that are merged: parts and moved rows completed, late keys folded again.
 
-Parts are completed from the batch and, by the MERGE, from the table; not where the row is missing, a TRUNCATE or a
-soft delete came after it, or a record in quarantine lies between. Keys with a late event, and keys whose row was
+Parts are folded onto the row that the table has (spark.silver.row_fold). Keys with a late event, and keys whose row was
 moved from somewhere that batch and table do not tell, are folded again from the whole of bronze, or from what the log
 still holds where that says it all. What that fold says replaces the table's row whatever its position.
 """
@@ -17,12 +16,11 @@ from pyspark.sql import functions as sf
 from spark.bronze.change_log import events_from, highest_gone
 from spark.silver import key_changes, quarantine_table
 from spark.silver.keyed_batch import Newest, SilverRun, is_late, part_of_row, set_aside
-from spark.silver.newest_event import FACTS, POSITION, after_truncate, fold_per_key, mark_problems, not_of_keys, of_keys
-from spark.silver.row_fold import WITHOUT_REST
+from spark.silver.newest_event import after_truncate, fold_per_key, mark_problems, not_of_keys, of_keys
+from spark.silver.row_fold import FACTS, OF_TABLE, POSITION, WITHOUT_REST
 from spark.silver.silver_table import keeps_deleted_rows
-from spark.silver.typed_changes import AFTER_PROBLEM, MOVED, NO_ROW, key_slots, problem_value
-from spark.specs import DELETED, META, SilverSpec
-from spark.table.identifiers import quote
+from spark.silver.typed_changes import AFTER_PROBLEM, MOVED, key_slots, problem_value, slot
+from spark.specs import META, SilverSpec
 from spark.table.spark_session import compute_once
 
 
@@ -47,7 +45,7 @@ def fold_events_in_log(silver_run: SilverRun, keys: DataFrame, truncated: str | 
     changes = silver_run.less_dropped(after_truncate(rows, truncated))
     keys = key_changes.follow_moves(keys.distinct().transform(compute_once), changes, spec)
     own = of_keys(changes, keys, spec).transform(compute_once)
-    seen = mark_problems(key_changes.complete_creates(own, changes, spec), spec, from_start=True)
+    seen = mark_problems(key_changes.complete_creates(own, changes, spec), spec)
     return (keys, seen) if seen.where(sf.col("problem").isNotNull()).isEmpty() else None
 
 
@@ -61,46 +59,25 @@ def _lowest_of_whole(silver_run: SilverRun) -> str | None:
     return None if lowest is None or lowest.parts or lowest.odd else lowest.lowest
 
 
-def parts_without_row(
-    silver_run: SilverRun, completed: DataFrame, seen: DataFrame, *, truncated: str | None
-) -> tuple[DataFrame, DataFrame]:
-    """`complete_creates` less the parts that find no row, and the events of those with their problem.
-
-    A row cannot complete a change when there is none, when a TRUNCATE or a soft delete came after it, or when a record
-    of the same key between the row and the change is in quarantine: that record may have changed the very value.
-    """
-    session, spec, target = silver_run.session, silver_run.spec, silver_run.silver
-    keys = key_slots(spec)
-    gone = sf.coalesce(sf.col(DELETED), sf.lit(False)) if keeps_deleted_rows(spec) else sf.lit(False)
-    if truncated is not None and spec.truncate == "apply":
-        gone = gone | (sf.col("_cdc_position") < truncated)
-    rows = target.select(
-        *[sf.col(quote(name)).alias(f"t_{k}") for name, k in zip(spec.keys, keys, strict=True)],
-        sf.when(~gone, sf.col("_cdc_position")).alias("row_position"),
-    )
-    same = [sf.col(k).eqNullSafe(sf.col(f"t_{k}")) for k in keys]
-    parts = completed.where(sf.col("absent").isNotNull())
-    compared = (
-        parts.join(rows, same, "left").drop(*[f"t_{k}" for k in keys]).withColumn("row_key", quarantine_table.row_key(spec))
-    )
-    if quarantine_table.exists(session, spec):
-        compared = compared.join(sf.broadcast(quarantine_table.holes(session, spec)), "row_key", "left")
-    else:
-        compared = compared.withColumn("hole", sf.lit(None).cast("string"))
-    behind = sf.col("hole").isNotNull() & (sf.col("row_position").isNull() | (sf.col("hole") >= sf.col("row_position")))
-    lost = compared.where(sf.col("row_position").isNull() | (behind & (sf.col("_cdc_op") != "d"))).transform(compute_once)
-    kept = completed.join(lost.select(*[sf.col(k).alias(f"l_{k}") for k in keys]), _same(keys), "left_anti")
-    # A delete of a row that is not there needs nothing; any other change of it is a part without the rest.
-    changed = lost.where(sf.col("_cdc_op") != "d").select(*keys, "hole")
-    events = of_keys(seen.where(sf.col("problem").isNull()), changed, spec)
-    blocked = of_keys(events, changed.where(sf.col("hole").isNotNull()), spec)
-    orphans = of_keys(events, changed.where(sf.col("hole").isNull()), spec)
-    no_row, hole = (problem_value(name, sf.lit(WITHOUT_REST[name])) for name in (NO_ROW, AFTER_PROBLEM))
-    return kept, orphans.withColumn("problem", no_row).unionByName(blocked.withColumn("problem", hole))
-
-
-def _same(keys: list[str]) -> list:
-    return [sf.col(k).eqNullSafe(sf.col(f"l_{k}")) for k in keys]
+def events_of_table(silver_run: SilverRun, own: DataFrame, limit: str | None) -> DataFrame:
+    """What the table has of the keys of these events: rows with what the events may lack, and where a record of theirs is in
+    quarantine, which may have changed the very value."""
+    session, spec = silver_run.session, silver_run.spec
+    keys = own.select(*key_slots(spec)).distinct().transform(compute_once)
+    # A soft delete lacks all of them.
+    lacking = own.select(sf.explode("absent")).distinct().collect() if spec.deletes == "hard" else None
+    slots = None if lacking is None else [slot(row[0]) for row in lacking]
+    rows = key_changes.rows_as_events(silver_run.silver, spec, truncated=limit, slots=slots)
+    rows = of_keys(rows, keys, spec)
+    if not (silver_run.before and silver_run.before.quarantined and quarantine_table.exists(session, spec)):
+        return rows
+    marked = keys.withColumn("row_key", quarantine_table.row_key(spec))
+    hole = problem_value(AFTER_PROBLEM, sf.lit(WITHOUT_REST[AFTER_PROBLEM]))
+    values = {"topic": sf.lit(OF_TABLE), "partition": sf.lit(-1), "offset": sf.lit(-1), POSITION: sf.col("hole"), "problem": hole}
+    values |= {name: sf.col(name) for name in key_slots(spec)}
+    holes = marked.join(sf.broadcast(quarantine_table.holes(session, spec)), "row_key")
+    event = [values.get(f.name, sf.lit(None)).cast(f.dataType).alias(f.name) for f in rows.schema.fields]
+    return rows.unionByName(holes.select(*event))
 
 
 @dataclass
@@ -112,13 +89,11 @@ class Settled:
     again: DataFrame | None = None
 
 
-def complete_changes(silver_run: SilverRun, newest: Newest, truncated: str | None, *, looked_up: bool) -> tuple[DataFrame, int]:
-    """The changes to merge, one per key, and the number of records put into quarantine for it.
+def complete_changes(silver_run: SilverRun, newest: Newest, truncated: str | None) -> tuple[DataFrame, int]:
+    """The changes to merge, one whole row per key, and the number of records put into quarantine for it.
 
-    `looked_up` compares parts of rows with the table first; without it the MERGE stops at the first that finds no row.
-
-    Keys whose newest change is a whole row pass as they are. Keys with parts are completed from the batch, and the
-    MERGE does the rest from the table. Keys of which an event came late, or whose row was moved from somewhere that the
+    Keys whose newest change is a whole row pass as they are. Keys with parts are completed from the batch and the
+    table. Keys of which an event came late, or whose row was moved from somewhere that the
     batch and the table do not tell, are folded again from the whole of bronze, with the keys that their rows were moved
     to. What that fold says replaces the table's row whatever its position: an event that comes late below a part of a
     row changes what the part had carried on, at the part's own position.
@@ -131,7 +106,7 @@ def complete_changes(silver_run: SilverRun, newest: Newest, truncated: str | Non
     if newest.facts.plain and truncated_before is None and truncated is None and waiting is None:
         source, quarantined = newest.rows.drop("absent", *FACTS), 0
     else:
-        source, quarantined = _complete_parts(silver_run, newest, truncated, waiting, looked_up=looked_up)
+        source, quarantined = _complete_parts(silver_run, newest, truncated, waiting)
     if quarantined or earlier:
         silver_run.supersede(source)
         if silver_run.spec.truncate == "apply" and truncated is not None and (quarantined or truncated != truncated_before):
@@ -140,7 +115,7 @@ def complete_changes(silver_run: SilverRun, newest: Newest, truncated: str | Non
 
 
 def _complete_parts(
-    silver_run: SilverRun, newest: Newest, truncated: str | None, waiting: DataFrame | None, *, looked_up: bool
+    silver_run: SilverRun, newest: Newest, truncated: str | None, waiting: DataFrame | None
 ) -> tuple[DataFrame, int]:
     spec, facts = silver_run.spec, newest.facts
     limit = truncated if spec.truncate == "apply" else None
@@ -162,12 +137,12 @@ def _complete_parts(
         if state.again is not None and silver_run.before is not None:
             # What changes a row also changes the rows that were made of it.
             state.again = key_changes.follow_moves(state.again, everything, spec)
-    whole = newest.rows.where((sf.col("late") == 0) & sf.col("_cdc_op").isNotNull() & ~part_of_row(spec)).drop(*FACTS)
+    whole = newest.rows.where((sf.col("late") == 0) & sf.col("_cdc_op").isNotNull() & ~part_of_row(spec)).drop("absent", *FACTS)
     if limit is not None:
         whole = whole.where(sf.col(POSITION) > limit)
     state.sources.append(whole if state.again is None else not_of_keys(whole, state.again, spec))
     if own is not None:
-        _complete(silver_run, own, state, truncated=truncated, looked_up=looked_up)
+        _complete(silver_run, own, limit, state)
     if in_log is not None:
         _put_folded(silver_run, in_log[1], state)
     elif everything is not None:
@@ -177,8 +152,6 @@ def _complete_parts(
     source = reduce(DataFrame.unionByName, state.sources)
     if spec.truncate == "soft" and truncated is not None:
         source = _mark_truncated(source, truncated)
-    if not (facts.parts and silver_run.before is not None):
-        source = source.drop("absent")
     return source, set_aside(silver_run, state.problems, silver_run.all_events if everything is not None else silver_run.events)
 
 
@@ -206,25 +179,21 @@ def _parts(silver_run: SilverRun, newest: Newest, limit: str | None, state: Sett
     return own
 
 
-def _complete(silver_run: SilverRun, own: DataFrame, state: Settled, *, truncated: str | None, looked_up: bool) -> None:
-    spec = silver_run.spec
-    own = own if state.again is None else not_of_keys(own, state.again, spec)
-    seen = mark_problems(own, spec, from_start=silver_run.before is None)
-    completed = fold_per_key(seen, spec)
-    if silver_run.before is None:
-        completed = existing(completed)
-    elif looked_up and not spec.partial:
-        completed, lost = parts_without_row(silver_run, completed, seen, truncated=truncated)
-        state.problems.append(lost)
-    state.sources.append(completed)
-    state.problems.append(seen)
+def _complete(silver_run: SilverRun, own: DataFrame, limit: str | None, state: Settled) -> None:
+    own = own if state.again is None else not_of_keys(own, state.again, silver_run.spec)
+    if silver_run.before is not None:
+        own = own.transform(compute_once)
+        own = own.unionByName(events_of_table(silver_run, own, limit))
+    seen = mark_problems(own, silver_run.spec)
+    state.sources.append(fold_per_key(seen, silver_run.spec))
+    state.problems.append(seen.where(sf.col("topic") != OF_TABLE))
 
 
 def _fold_again(silver_run: SilverRun, everything: DataFrame, state: Settled, *, marks: bool) -> None:
     assert state.again is not None
     own = of_keys(everything, state.again, silver_run.spec).transform(compute_once)
     completed = key_changes.complete_creates(own, everything, silver_run.spec)
-    seen = mark_problems(completed, silver_run.spec, from_start=True)
+    seen = mark_problems(completed, silver_run.spec)
     if marks:
         silver_run.mark(seen)
     _put_folded(silver_run, seen, state)
@@ -232,7 +201,7 @@ def _fold_again(silver_run: SilverRun, everything: DataFrame, state: Settled, *,
 
 def _put_folded(silver_run: SilverRun, seen: DataFrame, state: Settled) -> None:
     assert state.again is not None
-    folded = existing(fold_per_key(seen, silver_run.spec))
+    folded = fold_per_key(seen, silver_run.spec)
     if silver_run.before is not None:
         if not keeps_deleted_rows(silver_run.spec):
             nothing_left = not_of_keys(state.again, folded, silver_run.spec)
@@ -256,13 +225,9 @@ def deletes_of(keys: DataFrame, like: DataFrame, spec: SilverSpec) -> DataFrame:
     return keys.select(*own, *empty, *facts).select(*like.columns)
 
 
-def existing(completed: DataFrame) -> DataFrame:
-    """Less the soft deletes of rows that nobody has seen: there is nothing to keep of them."""
-    return completed.where((sf.col("_cdc_op") != "d") | sf.col("absent").isNull())
-
-
 def _mark_truncated(source: DataFrame, truncated: str) -> DataFrame:
-    gone = sf.col(POSITION) < truncated
+    """Rows below a TRUNCATE that keeps them; what was deleted before it stays so."""
+    gone = (sf.col(POSITION) < truncated) & (sf.col("_cdc_op") != "d")
     return source.withColumns(
         {
             "_cdc_op": sf.when(gone, "t").otherwise(sf.col("_cdc_op")),

@@ -2,7 +2,8 @@
 
 Pure: no session, no path, no clock. A table of events has the columns of spark.silver.typed_changes.decode_changes: c0, c1, ...,
 META, `absent`, `problem` and the record's place in its topic. All events of a key are in one table
-(spark.silver.key_slices).
+(spark.silver.key_slices). What a table has of a key already is among them, as events of OF_TABLE: its row (a delete, where it is
+marked as deleted), and a record of the key in quarantine. So nothing else asks what a row was.
 
 In the order of a key's events a *base* is the newest event that says everything (a whole row, or a delete), a *hole* an event in
 quarantine, and a *part* an event with absent columns: it can be folded when its base is a row and no hole lies between. Which
@@ -18,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark.events.arrow_records import sort_rows
 from spark.events.positions import NUMBER_WIDTH
 from spark.silver.typed_changes import AFTER_PROBLEM, MOVED, NO_ROW, key_slots, slot
 from spark.specs import META, SilverSpec
@@ -36,7 +36,7 @@ WITHOUT_REST = {
     NO_ROW: f"the event holds a part of its row, and there is no such row; {_HINT}",
     AFTER_PROBLEM: f"the event holds a part of its row, and an earlier record of its key is in quarantine; {_HINT}",
 }
-"""Why a part cannot be folded, by the problem's class: the same whether the batch tells it or the table."""
+"""Why a part cannot be folded, by the problem's class."""
 _MOVED = "the row has a new key, and what it was under the old one is not known; ALTER TABLE ... REPLICA IDENTITY FULL"
 
 
@@ -101,9 +101,9 @@ def runs_by_key(events: pa.Table, keys: Sequence[str], order: Sequence[np.ndarra
 
 
 def key_numbers(events: pa.Table, keys: Sequence[str]) -> np.ndarray:
-    """A number for each row, equal where the keys are, as Spark groups them: NULL is a value."""
-    numbers = np.zeros(events.num_rows, np.int64)
-    for key in keys:
+    """A number for each row, from 0 on without a gap, equal where the keys are, as Spark groups them: NULL is a value."""
+    numbers = value_numbers(events[keys[0]])
+    for key in keys[1:]:
         more = value_numbers(events[key])
         # Renumbered column by column, since a product of three columns' counts may not fit 64 bits.
         numbers = np.unique(numbers * (int(more.max(initial=0)) + 1) + more, return_inverse=True)[1].astype(np.int64)
@@ -140,6 +140,10 @@ def text_ranks(texts: pa.ChunkedArray | pa.Array) -> np.ndarray:
     if not len(texts):
         return np.empty(0, np.int64)
     array = _whole(texts)
+    if not array.null_count:
+        rises = pc.greater(array[1:], array[:-1]).to_numpy(zero_copy_only=False)
+        if (rises | pc.equal(array[1:], array[:-1]).to_numpy(zero_copy_only=False)).all():
+            return np.append([1], 1 + np.cumsum(rises))
     ranks = pc.rank(array, sort_keys="ascending", tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
     return np.where(pc.is_null(array).to_numpy(zero_copy_only=False), 0, ranks)
 
@@ -150,18 +154,24 @@ def _mask(flags: pa.ChunkedArray | pa.Array) -> np.ndarray:
 
 def add_places(events: pa.Table, plan: FoldPlan) -> pa.Table:
     """The events with `place`, their position; a record whose position cannot be read comes right behind what its partition held
-    of the key before it, and behind a replay of that as well."""
+    of the key before it, and behind a replay of that as well. What the table has of the key was there before all of them."""
     positions = _whole(events[POSITION])
     if not positions.null_count:
         return events.append_column("place", positions)
-    arrival = runs_by_key(events, [*plan.keys, "topic", "partition"], [_whole(events["offset"]).to_numpy()])
-    texts = arrival.rows[POSITION].to_pylist()
-    places, highest = list[str](), ""
-    for row, (text, begin) in enumerate(zip(texts, arrival.first, strict=True)):
-        highest = "" if row == begin else highest
-        places.append(text or (highest[:-_OFFSET_PART] + BEHIND if highest else ""))
-        highest = max(highest, text or "")
-    return arrival.rows.append_column("place", pa.array(places, pa.string()))
+    ranks, numbers = text_ranks(positions), key_numbers(events, plan.keys)
+    of_table = _mask(pc.equal(events["topic"], OF_TABLE)) & _mask(pc.is_null(events["problem"]))
+    rank_in_table = np.zeros(int(numbers.max(initial=0)) + 1, np.int64)
+    np.maximum.at(rank_in_table, numbers[of_table], ranks[of_table])
+    ranked = events.append_column("rank", pa.array(np.maximum(ranks, rank_in_table[numbers])))
+    arrival = runs_by_key(ranked, [*plan.keys, "topic", "partition"], [_whole(events["offset"]).to_numpy()])
+    # The highest of each partition's events of a key so far: a key's ranks lie above those of the keys before it.
+    base = np.cumsum(arrival.first == np.arange(len(ranks))) * (len(ranks) + 1)
+    highest = np.maximum.accumulate(_whole(arrival.rows["rank"]).to_numpy() + base) - base
+    texts = pc.unique(positions.drop_null()).sort()
+    behind = pc.binary_join_element_wise(pc.utf8_slice_codeunits(texts, 0, -_OFFSET_PART), BEHIND, "")
+    places = pa.concat_arrays([pa.array([""]), behind]).take(pa.array(highest))
+    rows = arrival.rows.drop_columns("rank")
+    return rows.append_column("place", pc.coalesce(_whole(rows[POSITION]), places))
 
 
 def _in_order(events: pa.Table, plan: FoldPlan) -> KeyRuns:
@@ -171,12 +181,11 @@ def _in_order(events: pa.Table, plan: FoldPlan) -> KeyRuns:
     return runs_by_key(placed, plan.keys, [text_ranks(placed["place"]), unplaced, offsets])
 
 
-def mark_problems(events: pa.Table, plan: FoldPlan, *, from_start: bool) -> pa.Table:
+def mark_problems(events: pa.Table, plan: FoldPlan) -> pa.Table:
     """The events, with the problem of those parts of rows that have nothing to be completed from.
 
-    `from_start` says that `events` is all there is of its keys, so that no row can be in the table beforehand; else, where there
-    is no base in what is looked at, the rest of the row must come from the table. Of a table whose events say which columns they
-    are about, a part that finds no row is the whole row: it has nothing absent.
+    `events` is all there is of its keys, or what the table has of them and all that came since. Of a table whose events say which
+    columns they are about, a part that finds no row is the whole row: it has nothing absent.
     """
     runs = _in_order(events, plan)
     rows = runs.rows
@@ -184,7 +193,7 @@ def mark_problems(events: pa.Table, plan: FoldPlan, *, from_start: bool) -> pa.T
     operations = rows["_cdc_op"].to_numpy()
     if plan.partial:
         earlier = runs.newest(fit, before=True)
-        begins = np.where(earlier < 0, from_start, operations[earlier] == "d") if len(rows) else np.empty(0, bool)
+        begins = (earlier < 0) | (operations[earlier] == "d") if len(rows) else np.empty(0, bool)
         absent = pc.if_else(pa.array(begins), pa.scalar(None, rows["absent"].type), _whole(rows["absent"]))
         return _with_column(rows, "absent", absent).drop_columns("place")
     is_part = fit & _mask(pc.is_valid(rows["absent"]))
@@ -193,7 +202,7 @@ def mark_problems(events: pa.Table, plan: FoldPlan, *, from_start: bool) -> pa.T
     base, hole = runs.newest(fit & ~is_part), runs.newest(~fit)
     ranks = text_ranks(rows["place"])
     behind_hole = is_part & (hole >= 0) & ((base < 0) | (ranks[hole] >= ranks[base]))
-    no_row = is_part & ~behind_hole & np.where(base < 0, from_start, operations[base] == "d")
+    no_row = is_part & ~behind_hole & ((base < 0) | (operations[base] == "d"))
     messages = {int(row): (AFTER_PROBLEM, WITHOUT_REST[AFTER_PROBLEM]) for row in np.flatnonzero(behind_hole)}
     messages |= {int(row): (NO_ROW, WITHOUT_REST[NO_ROW]) for row in np.flatnonzero(no_row)}
     return _put_problems(rows, messages).drop_columns("place")
@@ -241,41 +250,81 @@ def are_parts(events: pa.Table, plan: FoldPlan) -> np.ndarray:
 def fold_per_key(events: pa.Table, plan: FoldPlan) -> pa.Table:
     """One row per key of judged events: each column from the newest event that holds it.
 
-    `absent` lists the columns that none of them holds. A soft delete keeps the row as it was and says nothing.
+    A soft delete keeps the row as it was, and holds no column but those of the key. Of a row that nobody has seen there is
+    nothing to keep.
     """
-    names = [*plan.keys, *plan.rest, *META]
     fit = events.filter(pc.is_null(events["problem"]))
     runs = runs_by_key(fit, plan.keys, [text_ranks(fit[POSITION])])
     rows, ends = runs.rows, runs.ends
-    missing = lacks(rows["absent"])
-    deleted = _mask(pc.equal(rows["_cdc_op"], "d")) if plan.keeps_deleted else np.zeros(rows.num_rows, bool)
-    folded, gaps = rows.select(names).take(pa.array(ends)), list[tuple[int, np.ndarray]]()
+    missing, deleted = lacks(rows["absent"]), np.zeros(rows.num_rows, bool)
+    if plan.keeps_deleted:
+        deleted = _mask(pc.equal(rows["_cdc_op"], "d")) & _mask(pc.not_equal(rows["topic"], OF_TABLE))
+    folded = rows.select([*plan.keys, *plan.rest, *META]).take(pa.array(ends))
     for name in plan.rest:
         lack = missing.get(name, deleted) | deleted
-        if not lack.any():
-            continue
-        source = runs.newest(~lack)[ends]
-        gaps.append((int(name[1:]), source < 0))
-        numbers = pa.array(np.where(source < 0, 0, source), mask=source < 0)
-        folded = _with_column(folded, name, _whole(rows[name]).take(numbers))
-    return folded.append_column("absent", list_numbers(gaps, len(ends)))
+        if lack.any():
+            folded = _with_column(folded, name, _whole(rows[name]).take(_or_null(runs.newest(~lack)[ends])))
+    unseen = deleted[ends] & (runs.newest(~deleted)[ends] < 0)
+    return folded.filter(pa.array(~unseen)) if unseen.any() else folded
 
 
 def list_numbers(gaps: Sequence[tuple[int, np.ndarray]], count: int) -> pa.Array:
     """`absent` of so many rows: for each the numbers whose mask is true; null where that is none."""
     flags = np.stack([mask for _, mask in gaps]) if gaps else np.zeros((0, count), bool)
-    lists: list[list[int] | None] = [None] * count
-    for row in np.flatnonzero(flags.any(axis=0)):
-        lists[row] = [number for number, mask in gaps if mask[row]]
-    return pa.array(lists, _NUMBERS)
+    lengths, numbers = flags.sum(axis=0), np.array([number for number, _ in gaps], np.int32)
+    ends = pa.array(np.append([0], np.cumsum(lengths)).astype(np.int32))
+    values = pa.array(numbers[np.nonzero(flags.T)[1]], pa.int32())
+    return pa.ListArray.from_arrays(ends, values, type=_NUMBERS, mask=pa.array(lengths == 0))
+
+
+FACTS = ("late", "problems", "moved", "truncated")
+"""Of a key's events: how many come late, cannot be folded, and are creates that lack values; and the newest TRUNCATE."""
+
+
+def newest_per_key(events: pa.Table, plan: FoldPlan) -> pa.Table:
+    """One row per key: its newest event that can be folded (all null where there is none), and FACTS.
+
+    `is_late` says which events come late. A TRUNCATE has no key, and so stands in a row of its own or with the key of only NULLs.
+    """
+    numbers, ranks = key_numbers(events, plan.keys), text_ranks(events[POSITION])
+    has_problem, operations = _mask(pc.is_valid(events["problem"])), _whole(events["_cdc_op"])
+    is_truncate = _mask(pc.equal(operations, "t"))
+    moved = _mask(pc.equal(operations, "c")) & _mask(pc.is_valid(events["absent"])) & ~has_problem
+    any_event = _newest_of(numbers, ranks, np.ones(len(numbers), bool))
+    newest = _or_null(_newest_of(numbers, ranks, ~has_problem & ~is_truncate))
+    made = {name: _without_sign_of_zero(_whole(events[name]).take(pa.array(any_event))) for name in plan.keys}
+    made |= {name: _whole(events[name]).take(newest) for name in (*plan.rest, *META, "absent")}
+    for name, mask in (("late", _mask(events["is_late"])), ("problems", has_problem), ("moved", moved)):
+        made[name] = pa.array(np.bincount(numbers[mask], minlength=len(any_event)), pa.int64())
+    truncated = _or_null(_newest_of(numbers, ranks, ~has_problem & is_truncate))
+    return pa.table({**made, "truncated": _whole(events[POSITION]).take(truncated)})
 
 
 def newest_rows(changes: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """One row per key, that of the highest position; `changes` has no NULL in a key and none in its positions."""
-    changes = sort_rows(changes, [POSITION])
-    ranked = changes.select(list(keys)).append_column("_cdc_rank", pa.array(np.arange(changes.num_rows)))
-    last = ranked.group_by(list(keys), use_threads=False).aggregate([("_cdc_rank", "max")])
-    return changes if last.num_rows == changes.num_rows else changes.take(last["_cdc_rank_max"].combine_chunks())
+    """The newest of each key of changes that can all be folded."""
+    rows = _newest_of(key_numbers(changes, keys), text_ranks(changes[POSITION]), np.ones(changes.num_rows, bool))
+    return changes if len(rows) == changes.num_rows else changes.take(pa.array(np.sort(rows)))
+
+
+def _newest_of(numbers: np.ndarray, ranks: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """For each key, by its number, the row of the highest rank of those in the mask; -1: none is."""
+    rows = np.flatnonzero(mask)
+    if (ranks[rows][1:] < ranks[rows][:-1]).any():
+        rows = rows[np.argsort(ranks[rows], kind="stable")]
+    newest = np.full(int(numbers.max(initial=-1)) + 1, -1)
+    # Of a key's rows the last one stays.
+    newest[numbers[rows]] = rows
+    return newest
+
+
+def _or_null(numbers: np.ndarray) -> pa.Array:
+    """The numbers to take; NULL for -1."""
+    return pa.array(np.where(numbers < 0, 0, numbers), mask=numbers < 0)
+
+
+def _without_sign_of_zero(values: pa.Array) -> pa.Array:
+    """As Spark groups them: -0.0 is 0.0."""
+    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
 
 
 def versions(events: pa.Table, plan: FoldPlan, truncates: Sequence[str]) -> pa.Table:
@@ -285,7 +334,7 @@ def versions(events: pa.Table, plan: FoldPlan, truncates: Sequence[str]) -> pa.T
     A version is a run of events that change no tracked column, with nothing between that ended the row.
     """
     tells_row = pc.invert(pc.equal(events["_cdc_op"], "t").fill_null(False))
-    judged = mark_problems(events.filter(tells_row), plan, from_start=True)
+    judged = mark_problems(events.filter(tells_row), plan)
     fit = judged.filter(pc.is_null(judged["problem"]))
     filled = _fill_gaps(runs_by_key(fit, plan.keys, [text_ranks(fit[POSITION])]), plan)
     ended = _end_versions(filled, truncates)
@@ -304,9 +353,7 @@ def _fill_gaps(runs: KeyRuns, plan: FoldPlan) -> KeyRuns:
     """The events with what they lack from the newest event of their key that holds it."""
     rows = runs.rows
     for name, lack in lacks(rows["absent"]).items():
-        source = runs.newest(~lack)
-        numbers = pa.array(np.where(source < 0, 0, source), mask=source < 0)
-        rows = _with_column(rows, name, _whole(rows[name]).take(numbers))
+        rows = _with_column(rows, name, _whole(rows[name]).take(_or_null(runs.newest(~lack))))
     return KeyRuns(rows, runs.first)
 
 
@@ -375,6 +422,15 @@ def fill_creates(creates: pa.Table, events: pa.Table, plan: FoldPlan) -> pa.Tabl
     is_unclear = np.isin(np.arange(creates.num_rows), list(unclear))
     absent = pc.if_else(pa.array(is_unclear), _whole(filled["absent"]), pa.scalar(None, filled["absent"].type))
     return _put_problems(_with_column(filled, "absent", absent), unclear)
+
+
+def fill_slices(rows: pa.Table, plan: FoldPlan) -> pa.Table:
+    """The same of the rows of each `slice`: `creates` says which of them are the creates; the others are their events."""
+    filled = []
+    for number in pc.unique(rows["slice"]):
+        of_slice = rows.filter(pc.equal(rows["slice"], number))
+        filled.append(fill_creates(of_slice.filter(of_slice["creates"]), of_slice.filter(pc.invert(of_slice["creates"])), plan))
+    return pa.concat_tables(filled)
 
 
 def _rows_before(runs: KeyRuns, plan: FoldPlan) -> _RowBefore:

@@ -27,7 +27,7 @@ from spark.errors import LeftToSparkError, SparkJobError, TableStopError, quanti
 from spark.events.arrow_records import keep_rows, leave_any, leave_first, sort_rows
 from spark.events.positions import NUMBER_WIDTH
 from spark.silver import fold_job as silver_job
-from spark.silver import keyed_batch, row_fold, silver_table, table_generation, task_merge
+from spark.silver import keyed_batch, quarantine_table, row_fold, silver_table, table_generation, task_merge
 from spark.silver.arrow_changes import Field, decode_changes, fields_of
 from spark.silver.column_ledger import DROPPED, PROPERTY, ColumnLedger
 from spark.silver.keyed_batch import SilverRun
@@ -244,7 +244,11 @@ def _fold_again(batch: NewRecords, silver_run: SilverRun, late_keys: pa.Table, l
     """The rows of these keys, from everything that bronze has of them; a delete, of a key without a row."""
     spec, committed = silver_run.spec, silver_run.committed
     count = sum(state.records for state in committed.of_table(spec.table).values())
-    leave_first({f"an event comes late, and all {quantity(count, 'event')} are to be read": count > MOST_EVENTS})
+    reasons = {
+        f"an event comes late, and all {quantity(count, 'event')} are to be read": count > MOST_EVENTS,
+        "an event comes late, and records of the table were in quarantine": silver_run.before and silver_run.before.quarantined,
+    }
+    leave_first(reasons)
     keys = key_slots(spec)
     records = read_all_records(spec.bronze_path, spec.table, committed.version)
     everything = _decode(keep_rows(records, pc.invert(pc.equal(records["op"], "t").fill_null(False))), spec, batch.fields)
@@ -270,11 +274,9 @@ def _fold_changes(changes: pa.Table, spec: SilverSpec, of_table: Callable[[pa.Ta
         return newest.select(names), 0
     parts = newest.filter(pa.array(are_parts))
     own = pa.concat_tables([task_merge.of_keys(changes, parts, plan.keys), of_table(parts)])
-    judged = row_fold.mark_problems(own, plan, from_start=True)
+    judged = row_fold.mark_problems(own, plan)
     leave_any(pc.is_valid(judged["problem"]), "an event that lacks values which no event before it has")
     folded = row_fold.fold_per_key(judged, plan)
-    # Of a row that nobody has seen a soft delete keeps nothing.
-    folded = folded.filter(pc.is_null(folded["absent"]))
     return pa.concat_tables([newest.filter(pa.array(~are_parts)).select(names), folded.select(names)]), parts.num_rows
 
 
@@ -383,8 +385,8 @@ def refuse_rules(silver_run: SilverRun, fields: list[Field]) -> None:
         )
         or len({f.name for f in fields}) < len(fields),
         "its columns have had other orders": len(spec.orders) > 1,
-        "the source's table was made again": bool(spec.renewed or table_generation.drops(spec)),
-        "records of it are in quarantine": bool(before and before.quarantined),
+        "the source's table was made again": not table_generation.is_obeyed(spec, before.truncated if before else None),
+        "a record in quarantine leaves a row in doubt": before and before.quarantined and not quarantine_table.is_settled(spec),
         "another epoch begins": silver_run.first_floor is not None
         or any(name in topics_before and state.epoch > topics_before[name].epoch for name, state in topics.items()),
         "a column of the key is of a type that Spark compares": not {kinds[k] for k in spec.keys} <= KEY_TYPES,

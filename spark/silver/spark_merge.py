@@ -1,8 +1,5 @@
 """The MERGE of folded changes into silver: each only above the row's own position.
 
-`absent` lists columns whose value the changes do not hold: the row keeps its own. Where such a change finds no row, the
-statement ends with `StatementStopError` before anything is committed; the job then looks for those keys and sets them aside. Of a
-table whose events say which columns they are about, it makes a row.
 `forced` changes (a re-drive, or a key that is folded again from all of bronze) are applied whatever the row's position is.
 """
 
@@ -13,8 +10,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark.silver.silver_table import keeps_deleted_rows
-from spark.silver.typed_changes import key_slots, slot
+from spark.silver.silver_table import keeps_deleted_rows, name_columns
+from spark.silver.typed_changes import slot
 from spark.specs import DELETED, META, SilverSpec
 from spark.table.delta_table import Commit, table_of
 from spark.table.identifiers import literal, quote, table_at
@@ -37,8 +34,7 @@ class Clauses:
 
     same: str
     newer: str
-    updates: list[tuple[str, str]]
-    inserts: list[tuple[str, str]]
+    values: list[tuple[str, str]]
     deletes: bool
     makes_row: str
     """Of a change that finds no row: whether it makes one."""
@@ -46,32 +42,22 @@ class Clauses:
 
 def clauses(spec: SilverSpec, columns: Sequence[str]) -> Clauses:
     """For changes in these columns. Key columns that may be NULL match null-safely."""
-    parts, keys = "absent" in columns, key_slots(spec)
     newer = "s._cdc_position > t._cdc_position"
     if "forced" in columns:
         newer = f"({newer} OR s.forced)"
     targets = [(quote(c.name), slot(i)) for i, c in enumerate(spec.columns)] + [(m, m) for m in META]
     by_name = {c.name: (slot(i), c) for i, c in enumerate(spec.columns)}
     same = " AND ".join(f"t.{quote(k)} {'<=>' if by_name[k][1].nullable else '='} s.{by_name[k][0]}" for k in spec.keys)
-    updates = [
-        (name, _keep_or_take(spec, name, value) if parts and value not in (*keys, *META) else f"s.{value}")
-        for name, value in targets
-    ]
-    inserts = [(name, f"s.{value}") for name, value in targets]
-    if parts and not spec.partial:
-        alone = f"CASE WHEN s.absent IS NOT NULL THEN CAST(raise_error('{NO_ROW}') AS STRING) ELSE s._cdc_op END"
-        inserts = [(name, alone if name == "_cdc_op" else value) for name, value in inserts]
+    values = [(name, f"s.{value}") for name, value in targets]
     if keeps_deleted_rows(spec):
-        updates.append((DELETED, "s._cdc_op IN ('d', 't')"))
-        inserts.append((DELETED, "s._cdc_op IN ('d', 't')"))
-    makes_row = "s._cdc_op <> 'd'"
-    if spec.deletes == "soft":
-        makes_row = "(s._cdc_op <> 'd' OR s.absent IS NULL)" if parts else "true"
-    return Clauses(same, newer, updates, inserts, spec.deletes == "hard", makes_row)
+        values.append((DELETED, "s._cdc_op IN ('d', 't')"))
+    makes_row = "true" if spec.deletes == "soft" else "s._cdc_op <> 'd'"
+    return Clauses(same, newer, values, spec.deletes == "hard", makes_row)
 
 
-NO_ROW = "CDC_NO_ROW_FOR_A_PART"
-"""Ends a statement: a change holds some columns only, and no row is there to keep its others."""
+def rows_made(spec: SilverSpec, source: DataFrame) -> DataFrame:
+    """The changes that make a row where there is none, named as the table's rows are."""
+    return name_columns(source.alias("s").where(clauses(spec, source.columns).makes_row), spec)
 
 
 def merge_statement(spec: SilverSpec, view: str, *, truncated: str | None, columns: list[str]) -> str:
@@ -79,18 +65,13 @@ def merge_statement(spec: SilverSpec, view: str, *, truncated: str | None, colum
     merge, parts = clauses(spec, columns), []
     if merge.deletes:
         parts.append(f"WHEN MATCHED AND {merge.newer} AND s._cdc_op = 'd' THEN DELETE")
-    updates = ", ".join(f"t.{name} = {value}" for name, value in merge.updates)
+    updates = ", ".join(f"t.{name} = {value}" for name, value in merge.values)
     parts.append(f"WHEN MATCHED AND {merge.newer} THEN UPDATE SET {updates}")
-    names, values = ", ".join(n for n, _ in merge.inserts), ", ".join(v for _, v in merge.inserts)
+    names, values = ", ".join(n for n, _ in merge.values), ", ".join(v for _, v in merge.values)
     parts.append(f"WHEN NOT MATCHED AND {merge.makes_row} THEN INSERT ({names}) VALUES ({values})")
     if truncated is not None:
         parts.append(_truncate(spec, truncated))
     return f"MERGE INTO {table_at(spec.path)} t USING {view} s ON {merge.same} {' '.join(parts)}"
-
-
-def _keep_or_take(spec: SilverSpec, name: str, value: str) -> str:
-    there = f" AND (s._cdc_op = 'd' OR NOT coalesce(t.{DELETED}, false))" if spec.partial and keeps_deleted_rows(spec) else ""
-    return f"CASE WHEN array_contains(s.absent, {int(value[1:])}){there} THEN t.{name} ELSE s.{value} END"
 
 
 def below_truncate(spec: SilverSpec, truncated: str) -> str:

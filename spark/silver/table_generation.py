@@ -111,13 +111,20 @@ def first_snapshots(events: DataFrame, spec: SilverSpec, ledger: ColumnLedger) -
     return snapshots
 
 
+def is_obeyed(spec: SilverSpec, truncated: str | None) -> bool:
+    """Whether the rows of the tables before this one are gone already."""
+    if not spec.renewed or (truncated is not None and truncated > spec.renewed):
+        return True
+    return bool(place_of(spec.generation, spec.renewed)) and truncated == spec.renewed
+
+
 def generation_start(events: DataFrame, spec: SilverSpec, truncated: str | None) -> str | None:
     """Where the new table begins; None while there is nothing new. Where the log does not tell, that is known once its full
     snapshot is among the events (bronze rows)."""
-    if not spec.renewed or (truncated is not None and truncated > spec.renewed):
+    if is_obeyed(spec, truncated):
         return None
     if place_of(spec.generation, spec.renewed):
-        return spec.renewed if truncated != spec.renewed else None
+        return spec.renewed
     whole = (sf.col("op") == "r") & ~sf.col("snapshot").eqNullSafe("incremental") & (sf.col("position") > spec.renewed)
     row = events.where(whole).agg(sf.max(snapshot_of(sf.col("position")))).first()
     return None if row is None else row[0]

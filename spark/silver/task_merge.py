@@ -135,8 +135,8 @@ def without_keys(rows: pa.Table, chosen: pa.Table, keys: Sequence[str]) -> pa.Ta
 
 
 def rows_as_events(table: Any, spec: SilverSpec, events: pa.Table, truncated: str | None) -> pa.Table:
-    """What the opened `table` has of the keys of these events, as events (row_fold.OF_TABLE); rows below `truncated` are gone,
-    and one that is marked as deleted is its values, below every position, and the delete."""
+    """What the opened `table` has of the keys of these events, as an event each (row_fold.OF_TABLE); rows below `truncated` are
+    gone, and one that is marked as deleted is a delete."""
     if table is None:
         return events.schema.empty_table()
     names = {slot(i): column.name for i, column in enumerate(spec.columns)}
@@ -147,19 +147,12 @@ def rows_as_events(table: Any, spec: SilverSpec, events: pa.Table, truncated: st
     schema = pa.schema([*own, pa.field(DELETED, pa.bool_())])
     filed = [read_rows(folder, match.file, None, schema).take(pa.array(match.rows)) for match in matches]
     rows = above(pa.concat_tables([schema.empty_table(), *filed]), truncated)
-    marked = rows[DELETED].fill_null(False)
-    values = _as_events(rows, names, events.schema, "r")
-    at = pc.if_else(marked, "", values[POSITION])
-    values = values.set_column(values.schema.get_field_index(POSITION), POSITION, at)
-    return pa.concat_tables([values, _as_events(rows.filter(marked), names, events.schema, "d")])
-
-
-def _as_events(rows: pa.Table, names: Mapping[str, str], schema: pa.Schema, op: str) -> pa.Table:
     values = {name: pa.array([value] * rows.num_rows) for name, value in (("topic", OF_TABLE), ("partition", -1), ("offset", -1))}
     values |= {name: rows[column] for name, column in names.items()} | {name: rows[name] for name in META}
-    values["_cdc_op"] = pa.array([op] * rows.num_rows, pa.string())
-    columns = [values.get(field.name, pa.nulls(rows.num_rows, field.type)) for field in schema]
-    return pa.table(columns, names=schema.names).cast(schema)
+    values["_cdc_op"] = pc.if_else(rows[DELETED].fill_null(False), "d", "r")
+    return pa.table([values.get(f.name, pa.nulls(rows.num_rows, f.type)) for f in events.schema], names=events.schema.names).cast(
+        events.schema
+    )
 
 
 def _may_hold(file: AddFile, changes: pa.Table, keys: Sequence[str]) -> bool:

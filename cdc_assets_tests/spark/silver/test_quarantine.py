@@ -49,6 +49,20 @@ def test_a_killed_fold_keeps_each_record_once(session: SparkSession, tmp_path: P
     assert (poison["value"], poison["row_key"], poison["error_class"]) == (b"poison at the head", None, "envelope")
 
 
+def test_tasks_fold_a_table_again_once_no_row_is_in_doubt(session: SparkSession, tmp_path: Path) -> None:
+    """A record in quarantine left the table to a job of its own for good; a later event says all of its row."""
+    lake = Lake(session, tmp_path)
+    spec = lake.spec("t", NARROW)
+    by_tasks = []
+    for place, (key, number) in enumerate([(1, 1), (2, 70_000), (1, 2), (2, 3), (1, 4)]):
+        lake.put("t", event(place, {"id": key, "n": number}))
+        lake.append(lake.all_of("t"))
+        lake.fold(spec)
+        by_tasks.append(lake.folded_by_tasks)
+    assert by_tasks == [1, 1, 1, 1, 2]
+    assert by_id(spec.path) == [{"id": 1, "n": 4}, {"id": 2, "n": 3}]
+
+
 @pytest.mark.all
 def test_each_takes_its_own_place_once_the_column_is_wide_enough(session: SparkSession, tmp_path: Path) -> None:
     """Below what is newer."""

@@ -91,10 +91,20 @@ def event(one: Happened, offset: int) -> dict[str, Any]:
     }
 
 
-def completed(events: pa.Table) -> pa.Table:
-    """With what moved rows held under their old keys."""
+def completed(events: pa.Table, slices: int = 1) -> pa.Table:
+    """With what moved rows held under their old keys, in so many slices."""
     lacking = pc.fill_null(events["lacks"], False)
-    filled = row_fold.fill_creates(events.filter(lacking), events, PLAN)
+    numbers = np.arange(events.num_rows) % slices
+    rows = []
+    for number in range(slices):
+        creates = events.filter(pc.and_(lacking, pa.array(numbers == number)))
+        for own, is_create in ((creates, True), (events, False)):
+            flags = {
+                "slice": pa.array([number] * own.num_rows, pa.int64()),
+                "creates": pa.array([is_create] * own.num_rows, pa.bool_()),
+            }
+            rows.append(pa.table({**{name: own[name] for name in own.column_names}, **flags}))
+    filled = row_fold.fill_slices(pa.concat_tables(rows), PLAN).drop_columns(["slice", "creates"])
     return pa.concat_tables([events.filter(pc.invert(lacking)), filled]).drop_columns(["write", "lacks"])
 
 
@@ -109,15 +119,39 @@ def test_a_thousand_histories() -> None:
         worlds = [history(chosen, 100 * number) for number in range(AT_ONCE)]
         events = pa.Table.from_pylist([one for world in worlds for one in delivered(chosen, world)], schema=SCHEMA)
         plan = replace(PLAN, tracked=("c1",)) if table % 2 else PLAN
-        made = row_fold.versions(completed(events), plan, ()).to_pylist()
+        made = row_fold.versions(completed(events, slices=1 + table % 3), plan, ()).to_pylist()
         versions = {(row["c0"], row["c1"], row["c2"], of_place(row["_valid_from"]), of_place(row["_valid_to"])) for row in made}
         expected = set[tuple[Any, ...]]().union(*(Oracle(plan.tracked == ("c1",)).tell(world) for world in worlds))
         assert versions == expected, table
         assert len(made) == len(versions)
-        folded = row_fold.fold_per_key(row_fold.mark_problems(completed(events), plan, from_start=True), plan)
+        folded = row_fold.fold_per_key(row_fold.mark_problems(completed(events), plan), plan)
         rows = {(row["c0"], row["c1"], row["c2"]) for row in folded.to_pylist() if row["_cdc_op"] != "d"}
         assert rows == {version[:3] for version in expected if version[4] is None}, table
         assert folded.num_rows == len(set(folded["c0"].to_pylist()))
+
+
+def test_the_newest_of_a_thousand_histories() -> None:
+    """Of each key the newest event that can be folded, and what else there is among its events, in whatever order they come."""
+    chosen = random.Random(3)
+    for _ in range(HISTORIES // AT_ONCE):
+        rows = [one for number in range(AT_ONCE) for one in delivered(chosen, history(chosen, 100 * number))]
+        rows += [{**event(Happened(place, 0, "t"), place), "c0": None} for place in chosen.sample(range(99), 2)]
+        rows = [{**row, "is_late": chosen.random() < 0.1} for row in rows]
+        schema = SCHEMA.append(pa.field("is_late", pa.bool_()))
+        found = row_fold.newest_per_key(pa.Table.from_pylist(rows, schema=schema), PLAN).to_pylist()
+        assert len(found) == len({row["c0"] for row in rows})
+        for one in found:
+            own = [row for row in rows if row["c0"] == one["c0"]]
+            fit = [row for row in own if row["problem"] is None and row["_cdc_op"] != "t"]
+            newest = max(fit, key=lambda row: str(row[POSITION]), default=dict[str, Any]())
+            assert [one[name] for name in NEWEST] == [newest.get(name) for name in NEWEST]
+            moved = sum(row["_cdc_op"] == "c" and row["absent"] is not None for row in fit)
+            truncated = max((row[POSITION] for row in own if row["_cdc_op"] == "t"), default=None)
+            facts = (sum(row["is_late"] for row in own), sum(row["problem"] is not None for row in own), moved, truncated)
+            assert tuple(one[name] for name in row_fold.FACTS) == facts
+
+
+NEWEST = ("c1", "c2", POSITION, "_cdc_op", "absent")
 
 
 def test_what_stops_a_part() -> None:
@@ -126,23 +160,81 @@ def test_what_stops_a_part() -> None:
     gone = [Happened(1, 3, "c", "a", "x"), Happened(2, 3, "d"), Happened(3, 3, "u", "b", part=True)]
     rows = [*lone, *behind, Happened(3, 2, "u", "b", part=True), *gone]
     table = pa.Table.from_pylist([event(one, offset) for offset, one in enumerate(rows)], schema=SCHEMA)
-    for from_start, first in ((True, "no_row"), (False, None)):
-        marked = row_fold.mark_problems(table, PLAN, from_start=from_start).to_pylist()
-        problems = {row["offset"]: row["problem"] and row["problem"]["error_class"] for row in marked}
-        assert problems == {0: first, 1: None, 2: "envelope", 3: "after_problem", 4: None, 5: None, 6: "no_row"}
-        said = next(row["problem"]["message"] for row in marked if row["offset"] == 3)
-        assert said == row_fold.WITHOUT_REST["after_problem"]
-    folded = row_fold.fold_per_key(table.slice(0, 1), PLAN).to_pylist()
-    assert [(row["c0"], row["c1"], row["absent"]) for row in folded] == [(1, "a", [2])]
+    marked = row_fold.mark_problems(table, PLAN).to_pylist()
+    problems = {row["offset"]: row["problem"] and row["problem"]["error_class"] for row in marked}
+    assert problems == {0: "no_row", 1: None, 2: "envelope", 3: "after_problem", 4: None, 5: None, 6: "no_row"}
+    said = next(row["problem"]["message"] for row in marked if row["offset"] == 3)
+    assert said == row_fold.WITHOUT_REST["after_problem"]
+
+
+@pytest.mark.parametrize("keeps_deleted", [False, True])
+def test_a_thousand_histories_cut_into_batches(keeps_deleted: bool) -> None:
+    """What the table has of a key, with what came since, is folded as everything at once."""
+    chosen, plan = random.Random(2), replace(PLAN, keeps_deleted=keeps_deleted)
+    for _ in range(HISTORIES // AT_ONCE):
+        worlds = [history(chosen, 100 * number) for number in range(AT_ONCE)]
+        happened = sorted((one for world in worlds for one in world), key=lambda one: (one.place % 100, one.op != "d"))
+        rows = [event(one, offset) for offset, one in enumerate(happened)]
+        events = completed(pa.Table.from_pylist(rows, schema=SCHEMA)).sort_by("offset")
+        at_once = row_fold.mark_problems(events, plan)
+        table, problems, begin = OneTable(plan), at_once.slice(0, 0), 0
+        for end in [*sorted(chosen.sample(range(events.num_rows), 3)), events.num_rows]:
+            problems = pa.concat_tables([problems, table.fold(events.slice(begin, end - begin), problems)])
+            begin = end
+        folded = row_fold.fold_per_key(at_once, plan)
+        there = folded if keeps_deleted else folded.filter(pc.not_equal(folded["_cdc_op"], "d"))
+        assert shown(table.rows) == shown(there)
+        whole = at_once.filter(pc.is_valid(at_once["problem"]))
+        assert sorted(problems["offset"].to_pylist()) == sorted(whole["offset"].to_pylist())
+
+
+class OneTable:
+    """A table in memory, folded batch by batch."""
+
+    def __init__(self, plan: FoldPlan) -> None:
+        self.plan, self.rows = plan, SCHEMA.empty_table().drop_columns(["write", "lacks"])
+
+    def fold(self, batch: pa.Table, before: pa.Table) -> pa.Table:
+        """One batch, onto what there is and behind the records in quarantine `before`; what cannot be folded of it."""
+        keys = batch["c0"]
+        there = self.rows.filter(pc.is_in(self.rows["c0"], value_set=keys.combine_chunks()))
+        holes = before.filter(pc.is_in(before["c0"], value_set=keys.combine_chunks()))
+        topic = pa.array([row_fold.OF_TABLE] * holes.num_rows, pa.string())
+        holes = holes.set_column(0, "topic", topic)
+        judged = row_fold.mark_problems(pa.concat_tables([there, holes, batch]), self.plan)
+        folded = row_fold.fold_per_key(judged, self.plan)
+        others = self.rows.filter(pc.invert(pc.is_in(self.rows["c0"], value_set=keys.combine_chunks())))
+        count = folded.num_rows
+        values = {"topic": pa.array([row_fold.OF_TABLE] * count, pa.string()), "partition": pa.array([-1] * count, pa.int32())}
+        values |= {"offset": pa.array([-1] * count, pa.int64()), **{name: folded[name] for name in folded.column_names}}
+        schema = self.rows.schema
+        new = pa.table([values.get(f.name, pa.nulls(count, f.type)) for f in schema], schema=schema)
+        new = new if self.plan.keeps_deleted else new.filter(pc.not_equal(new["_cdc_op"], "d"))
+        self.rows = pa.concat_tables([others, new])
+        return judged.filter(pc.and_(pc.is_valid(judged["problem"]), pc.not_equal(judged["topic"], row_fold.OF_TABLE)))
+
+
+def shown(rows: pa.Table) -> list[tuple[Any, ...]]:
+    """Key, values, position, and whether the row is there."""
+    return sorted(((row["c0"], row["c1"], row["c2"], row[POSITION], row["_cdc_op"] == "d") for row in rows.to_pylist()), key=str)
 
 
 def test_a_record_without_a_position_stands_behind_what_its_partition_held() -> None:
     rows = [event(one, offset) for offset, one in enumerate([Happened(1, 1, "c", "a", "x"), Happened(2, 1, "u", broken=True)])]
     later = event(Happened(3, 1, "u", "b", part=True), 2)
     table = pa.Table.from_pylist([rows[0], {**rows[1], POSITION: None}, later], schema=SCHEMA)
-    marked = row_fold.mark_problems(table, PLAN, from_start=True).to_pylist()
+    marked = row_fold.mark_problems(table, PLAN).to_pylist()
     assert {row["offset"]: (row["problem"] or {}).get("error_class") for row in marked} == {
         0: None,
+        1: "envelope",
+        2: "after_problem",
+    }
+    # The row that the table has stands before it, too.
+    row = {**rows[0], "topic": row_fold.OF_TABLE, "partition": -1, "offset": -1}
+    onto = pa.Table.from_pylist([{**rows[1], POSITION: None}, row, later], schema=SCHEMA)
+    marked = row_fold.mark_problems(onto, PLAN).to_pylist()
+    assert {row["offset"]: (row["problem"] or {}).get("error_class") for row in marked} == {
+        -1: None,
         1: "envelope",
         2: "after_problem",
     }
@@ -155,8 +247,7 @@ def test_a_soft_delete_keeps_the_row() -> None:
     rows = [Happened(1, 1, "c", "a", "x"), Happened(2, 1, "d"), Happened(1, 2, "d")]
     table = pa.Table.from_pylist([event(one, offset) for offset, one in enumerate(rows)], schema=SCHEMA)
     folded = sorted(row_fold.fold_per_key(table, plan).to_pylist(), key=lambda row: row["c0"])
-    found = [(row["c0"], row["c1"], row["c2"], row["_cdc_op"], row["absent"]) for row in folded]
-    assert found == [(1, "a", "x", "d", None), (2, None, None, "d", [1, 2])]
+    assert [(row["c0"], row["c1"], row["c2"], row["_cdc_op"]) for row in folded] == [(1, "a", "x", "d")]
 
 
 def test_parts_that_make_rows() -> None:
@@ -169,9 +260,8 @@ def test_parts_that_make_rows() -> None:
         Happened(4, 1, "u", "c", part=True),
     ]
     table = pa.Table.from_pylist([event(one, offset) for offset, one in enumerate(rows)], schema=SCHEMA)
-    for from_start in (True, False):
-        marked = sorted(row_fold.mark_problems(table, plan, from_start=from_start).to_pylist(), key=lambda row: row["offset"])
-        assert [row["absent"] for row in marked] == [None if from_start else [2], None, None, [2]]
+    marked = sorted(row_fold.mark_problems(table, plan).to_pylist(), key=lambda row: row["offset"])
+    assert [row["absent"] for row in marked] == [None, None, None, [2]]
 
 
 def test_truncates_end_versions() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,6 +66,47 @@ def test_other_modes(session: SparkSession, tmp_path: Path) -> None:
         lake.fold(replace(lake.spec("t"), truncate="halt"))
     lake.fold(replace(lake.spec("t"), truncate="ignore"))
     assert sorted(row["id"] for row in values(lake.spec("t").path)) == [1, 3]
+
+
+Kept = dict[int, tuple[str, str, bool]]
+"""By key: the value, the operation that made the row what it is, and whether it is marked as deleted."""
+
+
+def happened(chosen: random.Random, deletes: str) -> tuple[list[Record], list[Kept]]:
+    """What happens to three keys, and after each event what a table is that keeps the rows below a TRUNCATE."""
+    records, states, kept = list[Record](), list[Kept](), Kept()
+    for place in range(12):
+        key, v = chosen.randrange(3), chosen.choice("abc")
+        there = key in kept and not kept[key][2]
+        if chosen.random() < 0.15:
+            records.append(truncate(place))
+            kept = {key: row if row[2] else (row[0], "t", True) for key, row in kept.items()}
+        elif there and chosen.random() < 0.4:
+            records.append(Record(place, f'{{"id": {key}}}', event(place, None, op="d").value))
+            rest = {other: row for other, row in kept.items() if other != key}
+            kept = rest if deletes == "hard" else {**kept, key: (kept[key][0], "d", True)}
+        else:
+            op = "u" if there else "c"
+            records.append(event(place, {"id": key, "v": v}, op=op))
+            kept = {**kept, key: (v, op, False)}
+        states.append(kept)
+    return records, states
+
+
+@pytest.mark.parametrize("deletes", ["hard", "soft"])
+def test_rows_below_a_truncate_stay_however_it_is_cut(session: SparkSession, tmp_path: Path, deletes: str) -> None:
+    """From the first load on: it kept rows that had been deleted before, as marked ones without values."""
+    lake = Lake(session, tmp_path)
+    for seed in range(4):
+        records, states = happened(random.Random(seed), deletes)
+        table = f"t{seed}"
+        lake.put(table, *records)
+        spec = replace(lake.spec(table), truncate="soft", deletes=deletes)
+        for end in ((12,), (4, 8, 12))[seed % 2]:
+            lake.append(lake.ranges(table, {0: end}))
+            lake.fold(spec)
+            found = {row["id"]: (row["v"], row["_cdc_op"], row["_cdc_deleted"]) for row in rows(spec.path)}
+            assert found == states[end - 1], (seed, end)
 
 
 @pytest.mark.all

@@ -15,7 +15,6 @@ from cdc_assets.registry.errors import SparkRunError
 from spark.errors import CommitLeftOutError, JobRefusedError, StatementStopError
 from spark.events.kafka_source import losses_named
 from spark.silver.keyed_batch import NOT_PLAIN
-from spark.silver.spark_merge import NO_ROW
 from spark.specs import TopicRange
 from spark.table import spark_failures, spark_session
 from spark.table.spark_failures import ATTEMPTS, is_lost_session, is_lost_work, restartable, run_again, translate_stops
@@ -139,10 +138,10 @@ def test_a_lost_session_is_opened_again(name: str, monkeypatch: pytest.MonkeyPat
 
 def test_a_statement_that_ends_itself_is_told_by_its_type() -> None:
     """A stage's failure names the mark in its text alone; what else fails stays Spark's own."""
-    stage = SparkException(STAGE + f"(TID 12): SparkRuntimeException: [USER_RAISED_EXCEPTION] {NO_ROW}")
-    with pytest.raises(StatementStopError) as met, translate_stops(NOT_PLAIN, NO_ROW):
+    stage = SparkException(STAGE + f"(TID 12): SparkRuntimeException: [USER_RAISED_EXCEPTION] {NOT_PLAIN}")
+    with pytest.raises(StatementStopError) as met, translate_stops("CDC_OTHER", NOT_PLAIN):
         raise stage
     assert met.value.__cause__ is stage
-    with pytest.raises(SparkException) as passed, translate_stops(NOT_PLAIN):
+    with pytest.raises(SparkException) as passed, translate_stops("CDC_OTHER"):
         raise stage
     assert passed.value is stage
