@@ -75,7 +75,7 @@ def _fold(silver_run: keyed_batch.SilverRun, records: int) -> tuple[Commit, Figu
     ):
         try:
             with translate_stops(keyed_batch.NOT_PLAIN):
-                return _commit(silver_run, keyed_batch.read_plain_batch(silver_run, records), None)
+                return _commit(silver_run, keyed_batch.read_plain_batch(silver_run), None)
         except StatementStopError:
             pass  # nothing is committed: the rows are held below, and looked at
     with newest_batch(silver_run, records) as (silver_run, newest, truncated):

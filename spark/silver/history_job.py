@@ -120,10 +120,11 @@ def _go_on(silver_run: SilverRun, before: Folded, tail: history_tail.Tail, settl
 
 
 def _all_changes(silver_run: SilverRun) -> DataFrame:
-    """Everything of the table but what was given up."""
-    if not quarantine_table.exists(silver_run.session, silver_run.spec):
-        return silver_run.all_changes
-    return quarantine_table.without_dropped(silver_run.session, silver_run.spec, silver_run.all_changes)
+    """Everything of the table but what was given up, decoded once."""
+    changes = silver_run.all_changes
+    if quarantine_table.exists(silver_run.session, silver_run.spec):
+        changes = quarantine_table.without_dropped(silver_run.session, silver_run.spec, changes)
+    return changes.transform(compute_once)
 
 
 def _metadata(

@@ -42,11 +42,11 @@ _VALID = [StructField(name, BooleanType() if name == "_is_current" else StringTy
 
 def versions(changes: DataFrame, spec: SilverSpec, truncates: Sequence[str]) -> DataFrame:
     """The versions that these changes make: all there are of their keys, or those from a row of the history on, which has the
-    position where its version began in `began` (row_fold.versions)."""
+    position where its version began in `began` (row_fold.versions). They are read twice, and so are made of what is computed."""
     keys, columns = key_slots(spec), [*key_slots(spec), *rest_slots(spec), *META]
     began = [name for name in changes.columns if name == "began"]
     events = changes.select(*columns, "topic", "partition", "offset", "absent", "problem", *began)
-    events = events.transform(as_nullable).transform(compute_once)
+    events = events.transform(as_nullable)
     schema = StructType([*events.select(*columns).schema.fields, *_VALID])
     fold = partial(row_fold.versions, plan=FoldPlan.of(spec, _slots_of_versions(spec)), truncates=truncates)
     return fold_slices(events, keys, fold, schema)

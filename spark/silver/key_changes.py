@@ -57,7 +57,7 @@ def complete_creates(own: DataFrame, changes: DataFrame, spec: SilverSpec, *, ro
     seen = as_nullable(seen).select(*own.columns, write, is_lacking.alias("lacks"), "slice")
     both = creates.withColumn("creates", sf.lit(True)).unionByName(seen.withColumn("creates", sf.lit(False)))
     fill = partial(row_fold.fill_slices, plan=FoldPlan.of(spec))
-    filled = fold_slices(both.transform(compute_once), ["slice"], fill, events.schema)
+    filled = fold_slices(both.transform(compute_once), ["slice"], fill, events.schema).transform(compute_once)
     return events.where(~is_lacking).unionByName(filled)
 
 

@@ -22,8 +22,6 @@ from spark.table.spark_session import compute_once
 
 MOST_ROWS, MOST_BYTES = 200_000, 64 << 20
 """Of a slice; the bytes are those of its texts. A slice of the events of one key is the least."""
-ROWS_UNSEEN = 50_000
-"""Of a slice whose bytes nobody has counted."""
 Fold = Callable[[pa.Table], pa.Table]
 
 
@@ -37,25 +35,18 @@ def as_nullable(rows: DataFrame) -> DataFrame:
 def fold_slices(rows: DataFrame, keys: Sequence[str], fold: Fold, schema: StructType) -> DataFrame:
     """What `fold` makes of the rows of each slice, in the columns of `schema`; all rows of a key are in one.
 
-    The rows are read once for their size, and once more to be folded: let them be computed
-    (spark.table.spark_session.compute_once), and `as_nullable`.
+    The rows are read once for their size, and once more whenever the answer is: let what they are made of be computed
+    (spark.table.spark_session.compute_once), and the answer, where it is read more than once. The rows are `as_nullable`.
     """
     slices = _count_slices(rows)
     if slices == 1:
         return fold_in_client(rows, fold, schema)
-    return _deal(rows, keys, fold, schema, slices).transform(compute_once)
+    return _deal(rows, keys, fold, schema, slices)
 
 
 def fold_in_client(rows: DataFrame, fold: Fold, schema: StructType) -> DataFrame:
     """The same of rows that are few."""
     return rows.sparkSession.createDataFrame(fold(rows.toArrow()).select(schema.names), _nullable(schema))
-
-
-def fold_dealt(rows: DataFrame, keys: Sequence[str], fold: Fold, schema: StructType, *, count: int) -> DataFrame:
-    """The same of about `count` rows that are read once, and computed by whoever reads the result."""
-    if small_work_lack(rows.sparkSession):
-        rows = rows.transform(compute_once)
-    return _deal(rows, keys, fold, schema, max(1, -(-count // ROWS_UNSEEN)))
 
 
 def _deal(rows: DataFrame, keys: Sequence[str], fold: Fold, schema: StructType, slices: int) -> DataFrame:

@@ -232,13 +232,13 @@ NOT_PLAIN = "CDC_NOT_PLAIN"
 """Ends a statement: the newest changes hold a part of a row, a TRUNCATE, or what cannot be folded."""
 
 
-def read_plain_batch(silver_run: SilverRun, records: int) -> Newest:
+def read_plain_batch(silver_run: SilverRun) -> Newest:
     """The newest change per key, read once: whoever writes it meets NOT_PLAIN where it is more than plain rows.
 
     For a large batch that needs no MERGE: holding its rows only to ask for the facts made a first load twice as dear.
     """
     events = with_lateness(silver_run.changes, silver_run.spec, sf.lit(False))
-    rows = newest_per_key(events, silver_run.spec, records=records)
+    rows = newest_per_key(events, silver_run.spec)
     rare = (sf.col("problems") > 0) | part_of_row(silver_run.spec) | sf.col("truncated").isNotNull()
     stop = sf.raise_error(sf.lit(NOT_PLAIN)).cast("string")
     guarded = rows.withColumn("_cdc_op", sf.when(sf.coalesce(rare, sf.lit(True)), stop).otherwise(sf.col("_cdc_op")))
@@ -255,7 +255,7 @@ def newest(silver_run: SilverRun, late: Expression, records: int) -> Iterator[Ne
         local = silver_run.session.createDataFrame(table, newest_schema(events, silver_run.spec))
         yield Newest(local, _facts(table, silver_run.spec), small=True)
         return
-    persisted = newest_per_key(events, silver_run.spec, records=records).persist()
+    persisted = newest_per_key(events, silver_run.spec).persist()
     try:
         is_part = part_of_row(silver_run.spec)
         facts = persisted.agg(
