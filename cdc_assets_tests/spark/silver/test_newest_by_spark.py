@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from cdc_assets_tests.spark.silver.test_row_fold import SCHEMA, delivered, event, history
+from cdc_assets_tests.support.histories.fold_events import SCHEMA, delivered, event, history
 from cdc_assets_tests.support.oracles.version_oracle import Happened
 from spark.silver import newest_event, row_fold
 from spark.silver.row_fold import FACTS, FoldPlan
