@@ -65,17 +65,23 @@ def _beside(bench: Measurement, name: str, rewriting: Side, plain: Side) -> Iter
     for loaded, _ in (plain, rewriting):
         bench.check(loaded)
         _check_history(bench, loaded)
+    yield from _figures(bench, name, ("plain", "plain"), took)
+
+
+def _figures(bench: Measurement, name: str, plain: tuple[str, str], took: tuple[list[Took], list[Took]]) -> Iterator[Figure]:
+    """The plain runs, the others, and their ratios; `plain` is what the first are called, alone and beside the others."""
+    alone, beside = plain
     ratios = [Took(ours.wall / theirs.wall, ours.cpu) for theirs, ours in zip(*took, strict=True)]
-    yield Figure(f"{name}: plain", took[0][1:], took[0][:1])
+    yield Figure(f"{name}: {alone}", took[0][1:], took[0][:1])
     yield Figure(name, took[1][1:], took[1][:1])
-    yield Figure(f"{name}, beside plain", ratios[1:], ratios[:1], bench.asked.target(_TARGET), unit=_UNIT)
+    yield Figure(f"{name}, beside {beside}", ratios[1:], ratios[:1], bench.asked.target(_TARGET), unit=_UNIT)
 
 
 def _reload(bench: Measurement, rows: int) -> Iterator[Figure]:
     """Beside the first load of a table by the same number of inserts."""
     emptied = _load(bench, bench.feed(rows))
     fresh = bench.feed(rows)
-    loads = iter([bench.make("_fresh", [fresh], peers=False) for _ in range(bench.asked.repeats(_RUNS) + 1)])
+    loads = [bench.make("_fresh", [fresh], peers=False) for _ in range(bench.asked.repeats(_RUNS) + 1)]
     took: tuple[list[Took], list[Took]] = ([], [])
     name = f"TRUNCATE and reload of {rows:,}"
     for number, load in enumerate(loads):
@@ -85,10 +91,7 @@ def _reload(bench: Measurement, rows: int) -> Iterator[Figure]:
             bronze, silver = bench.carry(loaded.source)
             runs.append(bronze + silver)
             bench.check(loaded)
-    ratios = [Took(ours.wall / theirs.wall, ours.cpu) for theirs, ours in zip(*took, strict=True)]
-    yield Figure(f"{name}: first load", took[0][1:], took[0][:1])
-    yield Figure(name, took[1][1:], took[1][:1])
-    yield Figure(f"{name}, beside a first load", ratios[1:], ratios[:1], bench.asked.target(_TARGET), unit=_UNIT)
+    yield from _figures(bench, name, ("first load", "a first load"), took)
 
 
 def _late(bench: Measurement, rows: int) -> Iterator[Figure]:

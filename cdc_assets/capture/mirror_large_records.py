@@ -61,15 +61,15 @@ def pass_large_records(chain: Chain[BaseSource], table: Table, say: Say) -> None
         topic, copied = names.topic(chain.source, table), mirror_offsets(connect, name)
         writer = TopicWriter(chain.platform.lake_kafka())
         alias = chain.source.mirror.alias_of(chain.source.cluster)
-        for partition in sorted({each.partition for each in large}):
-            mine = [each for each in large if each.partition == partition]
-            core = chain.platform.core_kafka(chain.source.cluster)
+        core = chain.platform.core_kafka(chain.source.cluster)
+        for partition in sorted({record.partition for record in large}):
+            mine = [record for record in large if record.partition == partition]
             start = max(copied.get((topic, partition), -1) + 1, core.states([topic])[topic].ranges[partition][0])
             writer.write(names.lake_topic(chain.source, table), _records(core, start, mine))
-            place = {"cluster": alias, "partition": partition, "topic": topic}
-            connect.patch_offsets(name, [SourceOffset(place, {"offset": mine[-1].offset})])
-            for each in mine:
-                say(f"{topic} partition {partition} offset {each.offset}: {each.sentence}")
+            source_partition = {"cluster": alias, "partition": partition, "topic": topic}
+            connect.patch_offsets(name, [SourceOffset(source_partition, {"offset": mine[-1].offset})])
+            for record in mine:
+                say(f"{topic} partition {partition} offset {record.offset}: {record.sentence}")
     finally:
         connect.resume(name)
     connect.wait_running(name)
@@ -112,11 +112,11 @@ def _records(core: KafkaCluster, start: int, large: Sequence[LargeRecord]) -> It
     spec = _spec(core, TopicRange("", topic, "", 0, {partition: (start, large[-1].offset)}))
     consumer = Consumer({**client_settings(spec), **ONE_BY_ONE, "receive.message.max.bytes": MOST_UNPACKED})
     try:
-        for each in large:
-            yield from _between(consumer, topic, partition, (start, each.behind))
-            _, _, offset, _, _, key, text = each.row()
-            yield Record(partition, offset, each.time or int(time.time() * 1000), key, text, ((LARGE_HEADER, text),))
-            start = each.offset + 1
+        for record in large:
+            yield from _between(consumer, topic, partition, (start, record.behind))
+            _, _, offset, _, _, key, text = record.row()
+            yield Record(partition, offset, record.time or int(time.time() * 1000), key, text, ((LARGE_HEADER, text),))
+            start = record.offset + 1
     finally:
         consumer.close()
 

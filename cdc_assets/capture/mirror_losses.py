@@ -384,9 +384,9 @@ class RepairPlan:
         """Empty where nothing is wrong."""
         topic, mirror = self.state.topic, names.mirror_connector_name(self.source)
         past = [
-            f"stop {mirror}, put a sentence in place of the record at partition {each.partition} offset {each.offset}, "
-            f"let it go on behind it: {each.sentence}"
-            for each in self.large
+            f"stop {mirror}, put a sentence in place of the record at partition {record.partition} offset {record.offset}, "
+            f"let it go on behind it: {record.sentence}"
+            for record in self.large
         ]
         if not self.state.repair:
             return past

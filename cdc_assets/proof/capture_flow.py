@@ -134,7 +134,7 @@ def _readable_counts(database: SourceDatabase, ids: Sequence[TableId]) -> Mappin
     except DatabaseError:
         if len(ids) < 2:
             return {}
-    return {id_: count for each in ids for id_, count in _readable_counts(database, [each]).items()}
+    return {id_: count for table in ids for id_, count in _readable_counts(database, [table]).items()}
 
 
 def still_unheard(source: BaseSource, found: Sequence[Unheard], states: States) -> tuple[Unheard, ...]:
